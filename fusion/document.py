@@ -1,0 +1,89 @@
+"""Read a YAML file strictly: what is ambiguous or damaged is an error with its line and column."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterable
+
+import yaml
+
+from fusion import Refusal
+
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class DocumentError(Refusal):
+    """Refuse a file that cannot be read as one unambiguous YAML document."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """Hold the values of a file and the SHA-256 of exactly the bytes they were parsed from."""
+
+    path: Path
+    data: Any
+    sha256: str
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Refuse a key that is given twice in one mapping, and keys that cannot be looked up."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        self.flatten_mapping(node)
+        mapping: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.construct_object(key_node, deep=True)
+            self._check(key, mapping, key_node)
+            mapping[key] = self.construct_object(value_node, deep=deep)
+        return mapping
+
+    def _check(self, key: Any, mapping: dict[Any, Any], node: yaml.Node) -> None:
+        complaint = None
+        if isinstance(key, (list, dict, set)):
+            complaint = f"expected a plain key, found {key!r}"
+        elif key in mapping:
+            complaint = f"duplicate key {key!r}"
+        if complaint:
+            raise yaml.constructor.ConstructorError(None, None, complaint, node.start_mark)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> Iterable[dict[Any, Any]]:
+    mapping: dict[Any, Any] = {}
+    yield mapping
+    mapping.update(loader.construct_mapping(node, deep=True))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def load(path: Path) -> Document:
+    """Read a file; raise DocumentError naming the file, and the line and column where it can."""
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(f"{path}: expected a readable YAML file, found: {error}") from error
+    return Document(path, _parsed(path, content), hashlib.sha256(content).hexdigest())
+
+
+def _parsed(path: Path, content: bytes) -> Any:
+    try:
+        return yaml.load(content, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        raise DocumentError(
+            f"{where}: {error.problem or error.context}; correct the YAML"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise DocumentError(f"{path}: expected UTF-8 YAML, found: {told}") from error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ' (did you mean x?)' for the known name nearest to an unknown one, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
