@@ -1,0 +1,10 @@
+"""Name what a runner and its child agree on: environment variables, the case file, its events."""
+
+CONFIG_VARIABLE = "FLAGGEMS_FUSION_METRICS_CONFIG"
+KEY_VARIABLE = "FLAGGEMS_FUSION_METRICS_KEY"
+CASE_FILE = "cases.jsonl"
+METRICS = ("logical_flops", "logical_bytes")
+
+# History of the case file's format, newest last:
+# 1  events session, collect, test_started, test, case (states started, measured, failed), end.
+CASE_FORMAT = 1

@@ -1,0 +1,160 @@
+"""Keep a run's folder: every path, durable writes, and what is already done."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fusion import Refusal
+from fusion.contract import CASE_FILE
+
+PLAN, MANIFEST, OUTCOME = "plan.json", "run.json", "outcome.json"
+COMPUTE_TABLE = "fused_compute_tflops.csv"
+MEMORY_TABLE = "fused_non_compute_bandwidth.csv"
+COVERAGE_TABLE = "coverage.csv"
+REPORT_FILES = (COMPUTE_TABLE, MEMORY_TABLE, COVERAGE_TABLE, MANIFEST)
+
+
+class JournalError(Refusal):
+    """Refuse an output folder that cannot be written, or a run's folder that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Name the files of one pytest child."""
+
+    folder: Path
+
+    @property
+    def output(self) -> Path:
+        """Return where the child's output is kept, as the bytes it wrote."""
+        return self.folder / "stdout.txt"
+
+    @property
+    def cases(self) -> Path:
+        """Return the plugin's case file."""
+        return self.folder / CASE_FILE
+
+    @property
+    def record(self) -> Path:
+        """Return the suite's own record log."""
+        return self.folder / "record.log"
+
+    @property
+    def command(self) -> Path:
+        """Return the file that says what was run, and how it ended."""
+        return self.folder / "command.json"
+
+    def adopt_record(self) -> None:
+        """Rename the record that the suite named after its command line."""
+        written = sorted(self.folder.glob("result_*.log"), key=lambda path: path.stat().st_size)
+        if written:
+            written[-1].replace(self.record)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Name the files of one run, and write them so that a reader never sees half of one."""
+
+    output: Path
+    run_id: str
+
+    @property
+    def folder(self) -> Path:
+        """Return the run's folder."""
+        return self.output / "runs" / self.run_id
+
+    @property
+    def caches(self) -> Path:
+        """Return where the run's children keep compiled kernels."""
+        return self.folder / "cache"
+
+    @property
+    def plan(self) -> Path:
+        """Return the file that is written first."""
+        return self.folder / PLAN
+
+    def operator(self, operator: str) -> Path:
+        """Return an operator's folder."""
+        return self.folder / "ops" / operator
+
+    def attempt(self, operator: str, index: int) -> Attempt:
+        """Return the files of one attempt."""
+        return Attempt(self.operator(operator) / f"attempt-{index}")
+
+    def outcome(self, operator: str) -> Path:
+        """Return the file whose existence means that the operator is done."""
+        return self.operator(operator) / OUTCOME
+
+    def is_done(self, operator: str) -> bool:
+        """Tell whether an operator needs no further attempt."""
+        return self.outcome(operator).is_file()
+
+
+def create(output: Path, run_id: str, plan: Mapping[str, Any]) -> Journal:
+    """Make a run's folder and write its plan; raise JournalError when that cannot be done."""
+    journal = Journal(output, run_id)
+    try:
+        journal.folder.mkdir(parents=True, exist_ok=False)
+        write_json(journal.plan, plan)
+    except OSError as error:
+        raise JournalError(
+            f"{journal.folder}: expected a folder that can be written, found: {error}; "
+            "choose another with --output-dir"
+        ) from error
+    return journal
+
+
+def check_writable(output: Path) -> None:
+    """Refuse an output folder that could not be made or written, touching nothing."""
+    existing = next(path for path in (output, *output.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise JournalError(
+            f"{output}: expected a folder that can be written, found that {existing} is not one; "
+            "choose another with --output-dir"
+        )
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write strict JSON durably: NaN and infinity are a ValueError."""
+    write(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Write a value as strict, readable JSON."""
+    return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False, default=str) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file as a whole: temporary name, fsync, rename, fsync of the folder."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON that this project wrote; raise JournalError naming the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise JournalError(f"{path}: expected JSON that a run wrote, found: {error}") from error

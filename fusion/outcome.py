@@ -1,0 +1,212 @@
+"""Judge an attempt by its cases and tests, and an operator by its attempts."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fusion.records import Records
+
+# History of outcome.json's format, newest last:
+# 1  first.
+OUTCOME_FORMAT = 1
+STATUSES = (
+    "PASSED",
+    "PARTIAL",
+    "FAILED",
+    "SKIPPED",
+    "TIMEOUT",
+    "CRASHED",
+    "NO_DATA",
+    "DISABLED",
+    "MISSING",
+    "NOT_RUN",
+)
+# What `all` lists without counting it as a failure: nothing could run.
+BENIGN = ("PASSED", "SKIPPED", "DISABLED", "MISSING")
+_RESULTS = ("PASSED", "PARTIAL")
+_DTYPE_REFUSED = "can't be supported by this op"
+_MISSING_PACKAGE = re.compile(r"ModuleNotFoundError|ImportError|No module named")
+_EXITS = {
+    1: "tests failed",
+    2: "pytest was interrupted",
+    3: "pytest met an internal error",
+    4: "pytest refused its arguments",
+    5: "no test was collected",
+}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Say how a child ended: its return code (negative: a signal), whether its time was up."""
+
+    returncode: int
+    timed_out: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Judge one attempt."""
+
+    status: str
+    reason: str
+    measured: int
+    errors: int
+    is_dtype_failure: bool
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Keep one attempt of an operator; dtype None means that the benchmark chose."""
+
+    index: int
+    dtype: str | None
+    returncode: int
+    seconds: float
+    status: str
+    reason: str
+    measured: int
+    errors: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Keep the end of one operator; ``counts`` is the index of the attempt that gives rows."""
+
+    format: int
+    operator: str
+    status: str
+    reason: str
+    counts: int
+    attempts: tuple[Tried, ...]
+    started: str
+    ended: str
+
+
+def judge(records: Records, ending: Ending, last_output: str = "") -> Verdict:
+    """Give an attempt its status; the exit code is asked only where pytest left nothing."""
+    problems = _problems(records)
+    measured = len(records.measured)
+    status, reason = _status(records, ending, problems, last_output)
+    return Verdict(
+        status=status,
+        reason=reason,
+        measured=measured,
+        errors=sum(case.problem is not None for case in records.cases),
+        is_dtype_failure=status in ("FAILED", "CRASHED") and not _MISSING_PACKAGE.search(reason),
+    )
+
+
+def conclude(operator: str, attempts: Sequence[Tried], started: str, ended: str) -> Outcome:
+    """Choose the attempt that counts: the first with results, else the first of all."""
+    counting = next((tried for tried in attempts if tried.status in _RESULTS), attempts[0])
+    return Outcome(
+        format=OUTCOME_FORMAT,
+        operator=operator,
+        status=counting.status,
+        reason=_combined(attempts, counting),
+        counts=counting.index,
+        attempts=tuple(attempts),
+        started=started,
+        ended=ended,
+    )
+
+
+def to_json(outcome: Outcome) -> dict[str, Any]:
+    """Give an outcome as plain JSON values."""
+    return asdict(outcome)
+
+
+def from_json(data: Mapping[str, Any]) -> Outcome:
+    """Read an outcome back."""
+    return Outcome(**{**data, "attempts": tuple(Tried(**tried) for tried in data["attempts"])})
+
+
+def signal_name(number: int) -> str:
+    """Name a signal, as SIGSEGV."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _status(
+    records: Records, ending: Ending, problems: list[str], last_output: str
+) -> tuple[str, str]:
+    measured = bool(records.measured)
+    if ending.timed_out:
+        reason = f"timed out after {ending.seconds:.0f} s{_where(records)}"
+        return ("PARTIAL" if measured else "TIMEOUT"), reason
+    if ending.returncode < 0:
+        reason = f"killed by {signal_name(-ending.returncode)}{_where(records)}"
+        return ("PARTIAL" if measured else "CRASHED"), reason
+    if problems:
+        return ("PARTIAL" if measured else "FAILED"), _listed(problems)
+    if measured:
+        return ("PASSED", "") if _finished(records) else ("PARTIAL", _cut_short(records, ending))
+    told = [test for test in records.tests if test.phase != "teardown"]
+    if told and all(test.outcome == "skipped" for test in told):
+        return "SKIPPED", _listed([test.message.removeprefix("Skipped: ") for test in told])
+    if any(test.outcome in ("passed", "xpassed") for test in told):
+        return "NO_DATA", "the tests passed and recorded no case"
+    return "NO_DATA", _nothing(ending, last_output)
+
+
+def _finished(records: Records) -> bool:
+    return records.ended or records.source == "record.log"
+
+
+def _cut_short(records: Records, ending: Ending) -> str:
+    return f"the child ended with exit code {ending.returncode} before pytest did{_where(records)}"
+
+
+def _where(records: Records) -> str:
+    if records.running is not None:
+        return f" while running {records.running.describe()}"
+    if records.cases:
+        return f" after case {records.cases[-1].number}"
+    return " before the first case"
+
+
+def _problems(records: Records) -> list[str]:
+    cases = [
+        f"{case.describe()}: {case.problem}" for case in records.cases if case.problem is not None
+    ]
+    told = {case.error for case in records.cases}
+    failed = [
+        test.message.strip() or f"{test.node} failed without a message"
+        for test in records.tests
+        if test.outcome == "failed"
+        and test.phase != "teardown"
+        and not (records.measured and _DTYPE_REFUSED in test.message)
+        and test.message.removeprefix("Failed: ") not in told
+    ]
+    expected = [
+        "expected to fail: " + test.message.removeprefix("reason: ")
+        for test in records.tests
+        if test.outcome == "xfailed"
+    ]
+    return [*records.uncollected, *expected, *cases, *failed]
+
+
+def _listed(problems: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(problem for problem in problems if problem))
+    more = f" (and {len(distinct) - 1} more)" if len(distinct) > 1 else ""
+    return (distinct[0] if distinct else "") + more
+
+
+def _nothing(ending: Ending, last_output: str) -> str:
+    meaning = _EXITS.get(ending.returncode, f"exit code {ending.returncode}")
+    return f"{meaning}: {last_output}" if last_output else meaning
+
+
+def _combined(attempts: Sequence[Tried], counting: Tried) -> str:
+    if counting.status in _RESULTS or len(attempts) == 1:
+        return counting.reason
+    return "; ".join(
+        f"with {tried.dtype or 'the benchmark own dtypes'}: {tried.reason}" for tried in attempts
+    )

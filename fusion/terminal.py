@@ -1,0 +1,262 @@
+"""Write for people: tables, a summary, a plan, the list of operators, as plain text."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from tabulate import tabulate
+
+from fusion import cpulist, outcome
+from fusion.formulas import Catalogue
+from fusion.plan import Job, Plan, benchmark_of, default_dtype
+from fusion.report import Coverage, Report
+from fusion.rows import Row
+from fusion.runner import Event
+from fusion.suite import Suite
+
+_UNITS = {"compute": "TFLOPS", "memory": "GB/s"}
+_SHAPE_WIDTH, _REASON_WIDTH = 44, 110
+
+
+def result(report: Report) -> str:
+    """Write a run's rows worst attainment first, what did not pass, and one line of summary."""
+    parts = [rows_table(report.rows), problems_table(report.coverage), summary(report)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def rows_table(rows: Iterable[Row]) -> str:
+    """Write rows worst attainment first; unknown attainments come last."""
+    ordered = sorted(rows, key=lambda row: (row.attainment_pct is None, row.attainment_pct or 0.0))
+    if not ordered:
+        return ""
+    return tabulate(
+        [_row_cells(row) for row in ordered],
+        headers=[
+            "operator",
+            "shape",
+            "dtype",
+            "pipeline",
+            "latency ms",
+            "speedup",
+            "achieved",
+            "target",
+            "attained %",
+        ],
+        colalign=("left", "left", "left", "left", *["right"] * 5),
+        disable_numparse=True,
+    )
+
+
+def problems_table(coverage: Iterable[Coverage]) -> str:
+    """Write the operators that did not pass, with the reason and the output to open."""
+    lines = [line for line in coverage if line.status != "PASSED"]
+    if not lines:
+        return ""
+    cells = [(line.operator, line.status, shortened(line.reason, _REASON_WIDTH)) for line in lines]
+    opened = [
+        f"  {line.output}" for line in lines if line.output and line.status not in outcome.BENIGN
+    ]
+    text = tabulate(cells, headers=["operator", "status", "reason"], disable_numparse=True)
+    return text + ("\nOutputs to open:\n" + "\n".join(opened) if opened else "")
+
+
+def summary(report: Report) -> str:
+    """Say in one line how the run ended."""
+    known = [row for row in report.rows if row.attainment_pct is not None]
+    counts = Counter(line.status for line in report.coverage)
+    states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    cases = f"{len(report.rows)} case{'s' if len(report.rows) != 1 else ''}"
+    text = f"{report.plan.suite}: {states}; {cases}"
+    if not known:
+        return text
+    worst = min(known, key=lambda row: row.attainment_pct or 0.0)
+    return (
+        f"{text}; geometric mean {geometric_mean(known):.3g} % of the target, "
+        f"worst {worst.operator} {worst.attainment_pct:.3g} %"
+    )
+
+
+def geometric_mean(rows: Sequence[Row]) -> float:
+    """Return the geometric mean of the attainments in percent."""
+    logarithms = [math.log(row.attainment_pct) for row in rows if row.attainment_pct]
+    return math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else 0.0
+
+
+def first_line(planned: Plan) -> str:
+    """Say which suite runs, and why when it is the embedded one."""
+    if planned.embedded:
+        return f"Suite: {planned.suite}; {planned.why}"
+    return f"Suite: {planned.suite} at {planned.suite_root}"
+
+
+def heading(planned: Plan) -> str:
+    """Say what every run says at its start: suite, formulas, pinning, output."""
+    pinning = "numactl" if planned.pinned else f"none ({planned.pinning})"
+    return "\n".join(
+        [
+            first_line(planned),
+            f"Formulas: {planned.formulas} (SHA-256 {planned.formulas_sha256[:16]})",
+            f"Pinning: {pinning}; {planned.omp_threads} threads per child",
+            f"Run: {planned.journal.folder}",
+        ]
+    )
+
+
+def event_line(event: Event) -> str:
+    """Tell one event of a run in a line."""
+    dtype = event.dtype or "the benchmark's own dtypes"
+    if event.kind == "started":
+        return f"{event.job.operator}: started with {dtype}"
+    if event.kind == "fallback":
+        return (
+            f"{event.job.operator}: {shortened(event.text, _REASON_WIDTH)}; falling back to {dtype}"
+        )
+    ended = event.outcome
+    assert ended is not None
+    seconds = sum(tried.seconds for tried in ended.attempts)
+    reason = f": {shortened(ended.reason, _REASON_WIDTH)}" if ended.reason else ""
+    return f"{event.job.operator}: {ended.status} in {seconds:.1f} s{reason}"
+
+
+def dry_run(planned: Plan, environ: Mapping[str, str]) -> str:
+    """Write everything that a run of this plan would do."""
+    return "\n\n".join(
+        filter(
+            None,
+            [
+                _places(planned),
+                _settings(planned),
+                _jobs(planned),
+                _left_out(planned),
+                _bindings(planned),
+                "Commands, each ready to paste into a shell:",
+                *(_commands(planned, job, environ) for job in planned.jobs),
+                "This was a dry run: nothing was started and nothing was written.",
+            ],
+        )
+    )
+
+
+def operators(catalogue: Catalogue, suite: Suite) -> str:
+    """List the catalogue: category, formula state, default dtype, benchmark."""
+    lines = []
+    for formula in catalogue.formulas.values():
+        benchmark = benchmark_of(formula, suite)
+        lines.append(
+            (
+                formula.operator,
+                formula.category,
+                "enabled" if formula.enabled else f"disabled: {formula.exclude_reason}",
+                default_dtype(formula, suite),
+                " ".join(benchmark.files) if benchmark else "not found",
+            )
+        )
+    return tabulate(
+        lines,
+        headers=["operator", "category", "formula", "default dtype", "benchmark"],
+        disable_numparse=True,
+    )
+
+
+def shortened(text: str, width: int) -> str:
+    """Put a text on one line of at most ``width`` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """Write four significant digits and a unit; '-' for an unknown."""
+    if value is None:
+        return "-"
+    digits = max(0, 3 - math.floor(math.log10(abs(value)))) if 0 < abs(value) < 1e4 else 0
+    text = f"{value:.{min(digits, 6)}f}" if abs(value) >= 1e-3 or value == 0 else f"{value:.3g}"
+    return f"{text} {unit}".rstrip()
+
+
+def _row_cells(row: Row) -> tuple[str, ...]:
+    unit = _UNITS[row.category]
+    return (
+        row.operator,
+        shortened(row.shape, _SHAPE_WIDTH),
+        row.dtype or "-",
+        row.pipeline,
+        number(row.latency_ms),
+        number(row.speedup),
+        number(row.achieved, unit),
+        number(row.target, unit),
+        number(row.attainment_pct),
+    )
+
+
+def _places(planned: Plan) -> str:
+    return "\n".join(
+        [
+            first_line(planned),
+            f"Formulas: {planned.formulas}",
+            f"  SHA-256 {planned.formulas_sha256}",
+            f"Targets: {planned.targets.path}",
+            f"  SHA-256 {planned.targets.sha256}",
+            f"Child's Python: {planned.python}",
+            f"Run: {planned.journal.folder}",
+        ]
+    )
+
+
+def _settings(planned: Plan) -> str:
+    units = {"timeout": "s", "target_gbps": "GB/s", "target_tflops": "TFLOPS"}
+    units |= {"warmup": planned.time_unit, "iter": planned.time_unit}
+    lines = [
+        (name, _setting(entry["value"], units.get(name, "")), entry["source"])
+        for name, entry in planned.settings.items()
+    ]
+    return tabulate(lines, headers=["setting", "value", "source"], disable_numparse=True)
+
+
+def _setting(value: object, unit: str) -> str:
+    if value is None:
+        return "-"
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return f"{text} {unit}".rstrip()
+
+
+def _jobs(planned: Plan) -> str:
+    lines = [
+        (
+            job.operator,
+            job.category,
+            job.pipeline,
+            " then ".join(dtype or "the benchmark's own" for dtype in job.dtypes),
+            number(job.target, _UNITS[job.category]),
+            job.marker or "-",
+            " ".join(job.files),
+        )
+        for job in planned.jobs
+    ]
+    headers = ["operator", "category", "pipeline", "dtype", "target", "marker", "benchmark"]
+    return tabulate(lines, headers=headers, disable_numparse=True) if lines else "No operator runs."
+
+
+def _left_out(planned: Plan) -> str:
+    lines = [(item.operator, item.status, item.reason) for item in planned.left_out]
+    if not lines:
+        return "Left out: nothing"
+    return "Left out:\n" + tabulate(
+        lines, headers=["operator", "status", "reason"], disable_numparse=True
+    )
+
+
+def _bindings(planned: Plan) -> str:
+    pinning = "by numactl" if planned.pinned else f"not pinned: {planned.pinning}"
+    lines = [
+        f"  {index}: NUMA node {'-' if binding.node is None else binding.node}, "
+        f"CPUs {cpulist.render(binding.cpus)}"
+        for index, binding in enumerate(planned.bindings)
+    ]
+    return "\n".join([f"Bindings, {planned.omp_threads} threads each, {pinning}:", *lines])
+
+
+def _commands(planned: Plan, job: Job, environ: Mapping[str, str]) -> str:
+    exact = planned.command(job, job.dtypes[0], 0, environ).shell()
+    return f"# {job.operator} on binding {job.binding}\n{exact}"

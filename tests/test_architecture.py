@@ -1,0 +1,90 @@
+"""The direction of imports, and what runs in the child, are part of the design."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "fusion"
+# Each layer may import those before it and its own.
+LAYERS = (
+    ("contract", "cpulist", "document", "machine"),
+    ("vocabulary", "topology"),
+    ("expression", "cases"),
+    ("formulas", "markdown", "binding"),
+    ("numa", "targets", "suite", "workspace", "journal", "plugin"),
+    ("settings", "command"),
+    ("plan",),
+    ("records",),
+    ("outcome",),
+    ("process",),
+    ("runner", "rows"),
+    ("report", "publish"),
+    ("terminal",),
+    ("session",),
+    ("cli",),
+)
+CHILD = ("__init__", "contract", "document", "vocabulary", "expression", "formulas", "plugin")
+
+
+def imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "fusion":
+            found |= {f"fusion.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def own(path: Path) -> set[str]:
+    names = {name.split(".")[1] for name in imports(path) if name.startswith("fusion.")}
+    return {name for name in names if (PACKAGE / f"{name}.py").exists()}
+
+
+def level(name: str) -> int:
+    return next(index for index, layer in enumerate(LAYERS) if name in layer)
+
+
+@pytest.mark.parametrize("name", [name for layer in LAYERS for name in layer])
+def test_modules_import_from_the_left_only(name):
+    """No module imports one that lies further right on the way to the report."""
+    assert {other for other in own(PACKAGE / f"{name}.py") if level(other) > level(name)} == set()
+
+
+def test_every_module_has_its_layer():
+    """A new module is placed in the architecture before it is used."""
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    assert modules == {name for layer in LAYERS for name in layer}
+
+
+def test_report_side_knows_nothing_of_running():
+    """A report is built without what starts children, pins them or reads FlagGems."""
+    for name in ("records", "outcome", "rows", "report", "publish"):
+        assert not own(PACKAGE / f"{name}.py") & {"runner", "process", "workspace", "plugin"}
+
+
+def test_child_imports_the_standard_library_yaml_and_pytest_alone():
+    """What runs in the child needs nothing that the child's Python may lack."""
+    allowed = set(sys.stdlib_module_names) | {"yaml", "pytest", "fusion"}
+    for name in CHILD:
+        path = PACKAGE / f"{name}.py"
+        assert {found.split(".")[0] for found in imports(path)} <= allowed, name
+        assert own(path) <= set(CHILD), name
+
+
+def test_only_the_tasks_import_invoke():
+    """The library does not know how it is called."""
+    users = [
+        path.name
+        for path in [*PACKAGE.rglob("*.py"), ROOT / "tasks.py"]
+        if "invoke" in imports(path)
+    ]
+    assert users == ["tasks.py"]
