@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Callable, Iterable
@@ -197,6 +198,9 @@ def _count_at_least(value: Any, least: Any) -> int:
 
 def _count_equal(value: Any, wanted: Any) -> int:
     number = integer(wanted)
+    smallest, largest = _fact(value, "min"), _fact(value, "max")
+    if smallest is not None and largest is not None and not smallest <= number <= largest:
+        return 0
     return _count(value, None, lambda x: x == number)
 
 
@@ -216,6 +220,21 @@ def _distinct(value: Any, least: Any = None) -> int:
     return sum(least is None or item >= integer(least) for item in found)
 
 
+def _group_blocks(value: Any, size: Any) -> int:
+    return sum(_ceil_div(count, size) for count in Counter(elements(value)).values())
+
+
+def _leading(indices: Any, lengths: Any) -> list[Any]:
+    """Return the first elements of each row, as many as ``lengths`` says of the row's query."""
+    counts = elements(lengths)
+    if not hasattr(indices, "facts"):
+        return [row[..., :count] for row, count in zip(indices, counts)]
+    flat, width = elements(indices), _dim(indices, -1)
+    rows = [flat[start : start + width] for start in range(0, len(flat), width)]
+    rows_of_one = len(rows) // len(counts)
+    return [row[: counts[index // rows_of_one]] for index, row in enumerate(rows)]
+
+
 def _differences(cumulative: Any) -> list[int]:
     ends = [int(end) for end in elements(cumulative)]
     return [end - start for start, end in zip(ends, ends[1:])]
@@ -229,7 +248,7 @@ def _attention_pair_count(
     query_length: Any, key_length: Any, causal: Any, left: Any, right: Any
 ) -> int:
     queries, keys = integer(query_length), integer(key_length)
-    before, after = integer(left), integer(right)
+    before, after = (-1 if side is None else integer(side) for side in (left, right))
     if bool(causal):
         after = 0
     shift = keys - queries
@@ -275,17 +294,22 @@ def _varlen_attention_flops(
     return 4 * _dim(query, 1) * _dim(query, 2) * pairs
 
 
-def _sparse_mla_flops(query: Any, indices: Any, value_dim: Any, key_length: Any = None) -> int:
+def _valid_indices(indices: Any, key_length: Any) -> int:
+    if key_length is None:
+        return _count_at_least(indices, 0)
+    return _count_between(indices, 0, key_length)
+
+
+def _sparse_mla_flops(
+    query: Any, indices: Any, value_dim: Any, key_length: Any = None, lengths: Any = None
+) -> int:
     heads, groups = _dim(query, -2), _dim(indices, -2)
     if groups == 0 or heads % groups:
         raise EvaluationError(
             f"expected query heads divisible by key heads, found {heads} and {groups}"
         )
-    valid = (
-        _count_at_least(indices, 0)
-        if key_length is None
-        else _count_between(indices, 0, key_length)
-    )
+    rows = [indices] if lengths is None else _leading(indices, lengths)
+    valid = sum(_valid_indices(row, key_length) for row in rows)
     return 2 * valid * (heads // groups) * (_dim(query, -1) + integer(value_dim))
 
 
@@ -346,12 +370,11 @@ def _write_pair_count(
     query: Written, key: Written, causal: Written, left: Written, right: Written
 ) -> Written:
     shift = f"i + {key.factor} - {query.factor}"
-    lower = "0" if left.text == "-1" else f"max(0, {shift} - {left.factor})"
-    windowed = f"min({key.text}, {shift} + {right.factor} + 1)"
+    lower = _bounded(left, f"max(0, {shift} - {left.factor})", "0")
+    free = _bounded(right, f"min({key.text}, {shift} + {right.factor} + 1)", key.text)
     diagonal = f"min({key.text}, {shift} + 1)"
-    free = key.text if right.text == "-1" else windowed
     upper = {"True": diagonal, "False": free}.get(
-        causal.text, f"({diagonal} if {causal.text} else {free})"
+        causal.text, f"({diagonal} if {causal.term} else {free})"
     )
     if lower == "0" and upper == key.text:
         return Written(f"{query.factor} * {key.factor}", PRODUCT)
@@ -359,10 +382,16 @@ def _write_pair_count(
     return Written(f"sum(max(0, {difference}) for i in range({query.text}))")
 
 
+def _bounded(side: Written, bound: str, unbounded: str) -> str:
+    if side.text == "-1":
+        return unbounded
+    return f"({bound} if {side.term} >= 0 else {unbounded})"
+
+
 def _write_pairs(queries: Written, keys: Written, causal: Written, *window: Written) -> Written:
     left, right = window if len(window) == 2 else (Written("-1"), Written("-1"))
     inner = _write_pair_count(Written("Q"), Written("K"), causal, left, right)
-    return Written(f"sum({inner.text} for Q, K in zip({queries.text}, {keys.text}))")
+    return Written(f"sum({inner.text} for Q, K in broadcast({queries.term}, {keys.term}))")
 
 
 def _write_varlen(
@@ -375,11 +404,16 @@ def _write_varlen(
 
 
 def _write_sparse_mla(
-    query: Written, indices: Written, value_dim: Written, key_length: Written | None = None
+    query: Written,
+    indices: Written,
+    value_dim: Written,
+    key_length: Written | None = None,
+    lengths: Written | None = None,
 ) -> Written:
-    valid = f"({indices.text} >= 0)"
+    used = indices.text if lengths is None else f"{indices.atom}[..., :{lengths.text}]"
+    valid = f"({used} >= 0)"
     if key_length is not None:
-        valid = f"(0 <= {indices.text} < {key_length.text})"
+        valid = f"(0 <= {used} < {key_length.text})"
     heads = f"{query.atom}.shape[-2] // {indices.atom}.shape[-2]"
     return Written(
         f"2 * {valid}.sum() * ({heads}) * ({query.atom}.shape[-1] + {value_dim.term})", PRODUCT
@@ -427,6 +461,11 @@ FUNCTIONS: dict[str, Function] = {
         _distinct,
         _method("{0}[{t0} >= {t1}].unique().numel()"),
     ),
+    "group_blocks": Function(
+        "blocks of n that hold the elements of each distinct value apart",
+        _group_blocks,
+        lambda x, n: Written(f"sum(ceil(c / {n.atom}) for c in counts({x.text}))"),
+    ),
     "differences": Function("lengths from their cumulative sums", _differences, _call("diff")),
     "min_of": Function("smallest value", _extreme(min), _call("min")),
     "max_of": Function("largest value", _extreme(max), _call("max")),
@@ -439,7 +478,8 @@ FUNCTIONS: dict[str, Function] = {
         lambda x, n: Written(f"{n.factor} * {x.atom}.element_size()", PRODUCT),
     ),
     "attention_pair_count": Function(
-        "query-key pairs that a right-aligned mask leaves; a negative window side is unbounded",
+        "query-key pairs that a right-aligned mask leaves; a window side that is None or negative"
+        " is unbounded",
         _attention_pair_count,
         _write_pair_count,
     ),
@@ -454,7 +494,7 @@ FUNCTIONS: dict[str, Function] = {
         _write_varlen,
     ),
     "sparse_mla_flops": Function(
-        "FLOP of both products of latent attention over the valid indices",
+        "FLOP of both products of latent attention over the valid indices, the first n of a query",
         _sparse_mla_flops,
         _write_sparse_mla,
     ),
