@@ -6,17 +6,31 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from invoke import Collection, Context, Exit, task
 
-from fusion import Refusal, cli, session, terminal, workspace
-from fusion.cli import OPERATORS, PLACES, RUN, Option
+from fusion import Refusal, cli, history, report, session, terminal, workspace
+from fusion.cli import (
+    DRY_RUN,
+    FAILED_TOO,
+    FORCE,
+    NO_WAIT,
+    OPERATORS,
+    OUTPUT,
+    PLACES,
+    RUN,
+    RUN_NAME,
+    Option,
+)
+from fusion.plan import Plan
 from fusion.report import Report
-from fusion.runner import Event
-from fusion.session import Interrupted, Surroundings
+from fusion.runner import RunError
+from fusion.session import Surroundings, Watcher
+from fusion.stopping import Interrupted
 
 ROOT = Path(__file__).resolve().parent
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
@@ -24,7 +38,10 @@ Given = dict[str, Any]
 
 
 def _task(
-    options: Iterable[Option] = (), name: str | None = None, aliases: Iterable[str] = ()
+    options: Iterable[Option] = (),
+    name: str | None = None,
+    aliases: Iterable[str] = (),
+    takes_words: bool = False,
 ) -> Callable[..., Any]:
     """Make a task of a body that takes its options as one mapping and may refuse them."""
     options = tuple(options)
@@ -37,39 +54,82 @@ def _task(
             except Refusal as refusal:
                 raise Exit(f"refused: {refusal}", code=REFUSED) from refusal
 
+        called = (name or body.__name__, *aliases)
+        words = sum(cli.bare_words(sys.argv[1:], word, options) for word in called)
+        words = words if takes_words else 0
         return task(
-            cli.taking(options)(guarded),
+            cli.taking(options, words)(guarded),
             name=name,
             aliases=tuple(aliases),
             help=cli.helps(options),
             iterable=cli.lists(options),
+            positional=cli.positionals(words),
             auto_shortflags=False,
         )
 
     return decorate
 
 
-def _around() -> Surroundings:
-    return Surroundings(dict(os.environ), Path.cwd(), workspace.dotenv_file())
-
-
-@_task((OPERATORS, *RUN), aliases=["r"])
+@_task((OPERATORS, *RUN, NO_WAIT), aliases=["r"])
 def run(context: Context, given: Given) -> None:
     """Measure operators, as --ops silu_and_mul,geglu; keep the result in its run folder."""
     if not cli.names(given["ops"]):
         raise Refusal("--ops: expected at least one operator, found none; 'inv list' shows them")
-    report = _measure(given)
-    if report is not None:
-        _finish(report)
+    _measure(given)
 
 
-@_task(RUN, name="all", aliases=["a"])
+@_task((*RUN, NO_WAIT), name="all", aliases=["a"])
 def all_operators(context: Context, given: Given) -> None:
     """Measure every operator that has a formula and a benchmark; publish the tables."""
-    report = _measure(given)
-    if report is not None:
-        print(f"Published: {session.publish(report)}")
-        _finish(report)
+    _measure(given)
+
+
+@_task((RUN_NAME, OUTPUT, FAILED_TOO, FORCE, NO_WAIT), takes_words=True)
+def resume(context: Context, given: Given) -> None:
+    """Go on with a run, by default the newest unfinished one, by the plan that it saved."""
+    around = _around()
+    output = session.output_folder(cli.read(given), around)
+    kept = session.run_to_resume(_one_run(given, "resume", needed=False), output)
+    if kept is None:
+        print("Every run is finished; 'inv run' or 'inv all' starts another.")
+        return
+    before = report.load(kept)
+    if not session.work_left(before, given["failed"]):
+        print(f"{terminal.summary(before)}\nRun {before.plan.run_id} is finished.")
+        return
+    with _progress(before.plan, session.done(before)) as watcher:
+        found = _stoppable(
+            lambda: session.resume(
+                kept, around.environ, watcher, given["failed"], given["force"], not given["no_wait"]
+            ),
+            before.plan,
+        )
+    _conclude(found)
+
+
+@_task((RUN_NAME, OUTPUT, DRY_RUN), takes_words=True)
+def merge(context: Context, given: Given) -> None:
+    """Fold runs, by id or path, into the published set: the newest passing results win."""
+    output = session.output_folder(cli.read(given), _around())
+    changes = session.fold(_runs(given, "merge"), output, given["dry_run"])
+    print("\n".join(changes) or "Nothing changes: the published set has it all.")
+    if changes:
+        done = "This was a dry run: nothing was written." if given["dry_run"] else "Published:"
+        print(done if given["dry_run"] else f"{done} {output}")
+
+
+@_task((OUTPUT,))
+def runs(context: Context, given: Given) -> None:
+    """List the runs: id, when, suite, operators passed, other and left, state."""
+    print(terminal.runs(history.entries(session.output_folder(cli.read(given), _around()))))
+
+
+@_task((RUN_NAME, OUTPUT), takes_words=True)
+def show(context: Context, given: Given) -> None:
+    """Print the tables of a run again, given its id or the path of its folder."""
+    output = session.output_folder(cli.read(given), _around())
+    found = report.load(history.find(output, _one_run(given, "show")))
+    print(f"{terminal.heading(found.plan, found.journal)}\n\n{terminal.result(found)}")
 
 
 @_task(PLACES, name="list", aliases=["ls"])
@@ -79,12 +139,11 @@ def list_operators(context: Context, given: Given) -> None:
     print(terminal.operators(catalogue, suite))
 
 
-@_task(
-    (Option("file", "Markdown file to write, as formulas.md", ""),), "export-formulas", ["export"]
-)
+@_task((Option("file", "Markdown file to write", ""),), "export-formulas", ["export"], True)
 def export_formulas(context: Context, given: Given) -> None:
     """Write every formula, in the operators' own argument names, as a Markdown table."""
-    print(f"Wrote {session.export_formulas(given['file'], _around())}")
+    file = given["file"] or next(iter(cli.words(given)), "")
+    print(f"Wrote {session.export_formulas(file, _around())}")
 
 
 @_task((Option("select", "only tests whose name matches, as pytest -k", ""),))
@@ -101,6 +160,62 @@ def check(context: Context, given: Given) -> None:
         _shell(context, f"-m {command}")
 
 
+def _around() -> Surroundings:
+    return Surroundings(dict(os.environ), Path.cwd(), workspace.dotenv_file())
+
+
+def _runs(given: Given, name: str) -> tuple[str, ...]:
+    found = cli.names([*given["run"], *cli.words(given)])
+    if not found:
+        raise Refusal(f"{name}: expected a run, found none; 'inv runs' lists them")
+    return found
+
+
+def _one_run(given: Given, name: str, needed: bool = True) -> str:
+    found = _runs(given, name) if needed else cli.names([*given["run"], *cli.words(given)])
+    if len(found) > 1:
+        raise Refusal(f"{name}: expected one run, found {', '.join(found)}; name one")
+    return found[0] if found else ""
+
+
+def _measure(given: Given) -> None:
+    around = _around()
+    planned = session.prepare(cli.read(given), around)
+    if given["dry_run"]:
+        print(terminal.dry_run(planned, around.environ))
+        return
+    print(terminal.heading(planned, planned.journal), flush=True)
+    with _progress(planned, ()) as watcher:
+        found = _stoppable(
+            lambda: session.execute(planned, around.environ, watcher, not given["no_wait"]), planned
+        )
+    _conclude(found)
+
+
+def _progress(planned: Plan, done: Iterable[str]) -> AbstractContextManager[Watcher]:
+    from fusion import progress  # rich takes longer to import than a dry run takes
+
+    return progress.shown(planned, tuple(done), history.seconds(Path(planned.output_dir)))
+
+
+def _stoppable(measure: Callable[[], Report], planned: Plan) -> Report:
+    go_on = f"'inv resume {planned.run_id}' goes on"
+    try:
+        return measure()
+    except Interrupted as interrupted:
+        raise Exit(f"{interrupted}: stopped, and all is kept; {go_on}", INTERRUPTED) from None
+    except RunError as error:
+        raise Exit(f"stopped: {error}; all up to it is kept; {go_on}", FAILED) from error
+
+
+def _conclude(found: Report) -> None:
+    print(f"\n{terminal.result(found)}\nResult: {found.journal.folder}")
+    if found.plan.publishes:
+        print(f"Published: {session.publish(found)}")
+    if found.exit_code:
+        raise Exit(code=found.exit_code)
+
+
 def _shell(context: Context, arguments: str) -> None:
     command = f"{shlex.quote(sys.executable)} {arguments}"
     with context.cd(str(ROOT)):
@@ -109,31 +224,6 @@ def _shell(context: Context, arguments: str) -> None:
         raise Exit(code=FAILED)
 
 
-def _measure(given: Given) -> Report | None:
-    around = _around()
-    planned = session.prepare(cli.read(given), around)
-    if given["dry_run"]:
-        print(terminal.dry_run(planned, around.environ))
-        return None
-    print(terminal.heading(planned), flush=True)
-    try:
-        report = session.execute(planned, around.environ, _tell)
-    except Interrupted as interrupted:
-        folder = planned.journal.folder
-        raise Exit(
-            f"{interrupted}: stopped; what was measured is in {folder}", INTERRUPTED
-        ) from None
-    print(f"\n{terminal.result(report)}\nResult: {planned.journal.folder}")
-    return report
-
-
-def _tell(event: Event) -> None:
-    print(terminal.event_line(event), flush=True)
-
-
-def _finish(report: Report) -> None:
-    if report.exit_code:
-        raise Exit(code=report.exit_code)
-
-
-namespace = Collection(run, all_operators, list_operators, export_formulas, test, check)
+namespace = Collection(
+    run, all_operators, resume, merge, runs, show, list_operators, export_formulas, test, check
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,15 @@ RUN = (
     Option("dry_run", "print the plan and its exact commands; start and write nothing", False),
 )
 OPERATORS = Option("ops", "operators, as a,b; may be given more than once", [])
+RUN_NAME = Option("run", "a run: its id, or the path of its folder", [])
+OUTPUT = next(option for option in SETTINGS if option.name == "output_dir")
+DRY_RUN = next(option for option in RUN if option.name == "dry_run")
+NO_WAIT = Option("no_wait", "refuse instead of waiting where another run measures", False)
+FAILED_TOO = Option(
+    "failed", "also run again what did not pass, keeping the earlier attempts", False
+)
+FORCE = Option("force", "go on although something changed, and record what", False)
+_WORD = "word_"
 
 
 def helps(options: Iterable[Option]) -> dict[str, str]:
@@ -48,8 +57,38 @@ def lists(options: Iterable[Option]) -> list[str]:
     return [option.name for option in options if option.default == []]
 
 
-def taking(options: Iterable[Option]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def bare_words(argv: Sequence[str], task: str, options: Iterable[Option]) -> int:
+    """Count the words behind a task's name that are neither options nor their values."""
+    if task not in argv:
+        return 0
+    switches = {
+        f"--{option.name.replace('_', '-')}" for option in options if option.default is False
+    }
+    count, is_value = 0, False
+    for word in argv[list(argv).index(task) + 1 :]:
+        is_option = word.startswith("-") and not is_value
+        count += not is_option and not is_value
+        is_value = is_option and "=" not in word and word not in switches and word != "--help"
+    return count
+
+
+def positionals(words: int) -> list[str]:
+    """Name the parameters that take bare words."""
+    return [f"{_WORD}{number}" for number in range(words)]
+
+
+def words(given: Mapping[str, Any]) -> list[str]:
+    """Return the bare words that a task was given, in order."""
+    return [str(value) for name, value in given.items() if name.startswith(_WORD)]
+
+
+def taking(
+    options: Iterable[Option], words: int = 0
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a task the options as parameters; its body gets them as one mapping.
+
+    ``words`` is how many bare words the task takes. invoke knows positional parameters that must
+    all be given, so a task that takes any number declares as many as the command line has.
 
     invoke reads a task's options from its signature, which is made here from the declarations, so
     that an option is declared once for every task that has it.
@@ -57,6 +96,9 @@ def taking(options: Iterable[Option]) -> Callable[[Callable[..., Any]], Callable
     parameters = [
         inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
         for option in options
+    ]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in positionals(words)
     ]
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,8 @@
 CONFIG_VARIABLE = "FLAGGEMS_FUSION_METRICS_CONFIG"
 KEY_VARIABLE = "FLAGGEMS_FUSION_METRICS_KEY"
 CASE_FILE = "cases.jsonl"
+# A child that cannot write its case file ends with this exit code (EX_IOERR of sysexits.h).
+UNWRITABLE = 74
 METRICS = ("logical_flops", "logical_bytes")
 
 # History of the case file's format, newest last:

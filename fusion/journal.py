@@ -12,7 +12,13 @@ from typing import Any
 from fusion import Refusal
 from fusion.contract import CASE_FILE
 
-PLAN, MANIFEST, OUTCOME = "plan.json", "run.json", "outcome.json"
+RUNS, PLAN, MANIFEST, OUTCOME, RESUMED = (
+    "runs",
+    "plan.json",
+    "run.json",
+    "outcome.json",
+    "resumed.json",
+)
 COMPUTE_TABLE = "fused_compute_tflops.csv"
 MEMORY_TABLE = "fused_non_compute_bandwidth.csv"
 COVERAGE_TABLE = "coverage.csv"
@@ -58,20 +64,24 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Journal:
-    """Name the files of one run, and write them so that a reader never sees half of one."""
+    """Name the files of the run that ``folder`` holds, wherever that folder lies."""
 
-    output: Path
-    run_id: str
-
-    @property
-    def folder(self) -> Path:
-        """Return the run's folder."""
-        return self.output / "runs" / self.run_id
+    folder: Path
 
     @property
     def caches(self) -> Path:
         """Return where the run's children keep compiled kernels."""
         return self.folder / "cache"
+
+    @property
+    def lock(self) -> Path:
+        """Return the file that is locked while a runner works on this run."""
+        return self.folder / "run.lock"
+
+    @property
+    def resumed(self) -> Path:
+        """Return the file that says when the run was resumed, and what differed then."""
+        return self.folder / RESUMED
 
     @property
     def plan(self) -> Path:
@@ -95,9 +105,13 @@ class Journal:
         return self.outcome(operator).is_file()
 
 
-def create(output: Path, run_id: str, plan: Mapping[str, Any]) -> Journal:
+def of(output: Path, run_id: str) -> Journal:
+    """Return the run of an output folder."""
+    return Journal(output / RUNS / run_id)
+
+
+def create(journal: Journal, plan: Mapping[str, Any]) -> Journal:
     """Make a run's folder and write its plan; raise JournalError when that cannot be done."""
-    journal = Journal(output, run_id)
     try:
         journal.folder.mkdir(parents=True, exist_ok=False)
         write_json(journal.plan, plan)
@@ -150,6 +164,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_format(data: Mapping[str, Any], known: int, subject: str) -> None:
+    """Refuse what a newer version of this project wrote."""
+    if data.get("format", 0) > known:
+        raise JournalError(
+            f"{subject}: expected format {known} or older, found {data['format']}; "
+            "read it with the newer version of this project that wrote it"
+        )
 
 
 def read_json(path: Path) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fusion import journal
 from fusion.records import Records
 
 # History of outcome.json's format, newest last:
@@ -101,19 +102,35 @@ def judge(records: Records, ending: Ending, last_output: str = "") -> Verdict:
     )
 
 
-def conclude(operator: str, attempts: Sequence[Tried], started: str, ended: str) -> Outcome:
-    """Choose the attempt that counts: the first with results, else the first of all."""
-    counting = next((tried for tried in attempts if tried.status in _RESULTS), attempts[0])
+def conclude(
+    operator: str,
+    attempts: Sequence[Tried],
+    started: str,
+    ended: str,
+    earlier: Sequence[Tried] = (),
+) -> Outcome:
+    """Choose the attempt that counts: one that passed, else the fullest partial, else the first.
+
+    ``attempts`` are the newest; ``earlier`` ones count again where the new ones did no better.
+    """
+    counting = max(attempts, key=_worth)
+    if earlier and max(map(_worth, earlier)) > _worth(counting):
+        counting = max(earlier, key=_worth)
     return Outcome(
         format=OUTCOME_FORMAT,
         operator=operator,
         status=counting.status,
         reason=_combined(attempts, counting),
         counts=counting.index,
-        attempts=tuple(attempts),
+        attempts=(*earlier, *attempts),
         started=started,
         ended=ended,
     )
+
+
+def _worth(tried: Tried) -> tuple[bool, int]:
+    has_results = tried.status in _RESULTS
+    return tried.status == "PASSED", tried.measured if has_results else 0
 
 
 def to_json(outcome: Outcome) -> dict[str, Any]:
@@ -122,7 +139,8 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Outcome:
-    """Read an outcome back."""
+    """Read an outcome back; raise JournalError for a format that this version does not know."""
+    journal.check_format(data, OUTCOME_FORMAT, f"outcome of {data.get('operator')}")
     return Outcome(**{**data, "attempts": tuple(Tried(**tried) for tried in data["attempts"])})
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, command, numa, settings
+from fusion import Refusal, command, journal, numa, settings
 from fusion.command import Command
 from fusion.formulas import Catalogue, Formula
 from fusion.journal import Journal
@@ -86,6 +87,8 @@ class Plan:
     formulas_sha256: str
     targets: Targets
     settings: Mapping[str, Mapping[str, Any]]
+    shapes_sha256: str | None
+    publishes: bool
     machine: Mapping[str, Any]
     omp_threads: int
     pinned: bool
@@ -97,16 +100,26 @@ class Plan:
     @property
     def journal(self) -> Journal:
         """Return the run's folder."""
-        return Journal(Path(self.output_dir), self.run_id)
+        return journal.of(Path(self.output_dir), self.run_id)
 
     def value(self, name: str) -> Any:
         """Return the effective value of a setting."""
         return self.settings[name]["value"]
 
+    def first_command(self, job: Job, environ: Mapping[str, str]) -> Command:
+        """Return the exact command that a job starts with."""
+        attempt = self.journal.attempt(job.operator, 0)
+        return self.command(job, job.dtypes[0], attempt.folder, self.journal, environ)
+
     def command(
-        self, job: Job, dtype: str | None, index: int, environ: Mapping[str, str]
+        self,
+        job: Job,
+        dtype: str | None,
+        folder: Path,
+        kept: Journal,
+        environ: Mapping[str, str],
     ) -> Command:
-        """Return the exact command of a job's attempt number ``index`` with that dtype."""
+        """Return the exact command of an attempt that has ``folder`` as its working directory."""
         pipeline = self.targets.pipelines[job.pipeline].environment
         root = Path(self.suite_root)
         arguments = command.selection(root, job.files, job.marker, job.tests) + command.options(
@@ -119,13 +132,13 @@ class Plan:
         )
         return Command(
             argv=(*self._prefix(job), self.python, "-m", "pytest"),
-            folder=str(self.journal.attempt(job.operator, index).folder),
+            folder=str(folder),
             environment=command.environment(
                 environ,
                 pytest_arguments=arguments,
                 omp_threads=self.omp_threads,
                 pipeline=pipeline,
-                caches=self.journal.caches,
+                caches=kept.caches,
                 formulas=self.formulas,
                 operator=job.operator,
                 sources=() if self.embedded else (str(root), str(root / "src")),
@@ -154,8 +167,12 @@ def make(
     suite: Suite,
     placement: numa.Placement,
     machine: Mapping[str, Any],
+    seconds: Mapping[str, float],
 ) -> Plan:
-    """Plan a run; raise PlanError or TargetsError when it cannot be done as asked."""
+    """Plan a run; raise PlanError or TargetsError when it cannot be done as asked.
+
+    ``seconds`` are the durations of operators in earlier runs, where known.
+    """
     _check_mode(chosen, suite)
     targets = targets.overridden(chosen.target_tflops, chosen.target_gbps)
     formulas = _selected(request, catalogue)
@@ -167,7 +184,7 @@ def make(
     return Plan(
         format=PLAN_FORMAT,
         run_id=new_run_id(),
-        created=datetime.now().astimezone().isoformat(timespec="seconds"),
+        created=now(),
         output_dir=str(chosen.output_dir),
         suite=suite.name,
         suite_root=str(suite.root),
@@ -180,14 +197,21 @@ def make(
         formulas_sha256=catalogue.sha256,
         targets=targets,
         settings=_effective(chosen, targets),
+        shapes_sha256=_digest(chosen.shape_file),
+        publishes=not request.operators,
         machine=dict(machine),
         omp_threads=placement.omp_threads,
         pinned=placement.pinned,
         pinning=placement.reason or "numactl",
         bindings=placement.bindings,
-        jobs=tuple(distributed(jobs, len(placement.bindings))),
+        jobs=tuple(distributed(jobs, len(placement.bindings), seconds)),
         left_out=left_out,
     )
+
+
+def now() -> str:
+    """Return the local time with its offset, to the second."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def new_run_id() -> str:
@@ -195,9 +219,21 @@ def new_run_id() -> str:
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def distributed(jobs: Iterable[Job], bindings: int) -> list[Job]:
-    """Deal the jobs out to the bindings in turn."""
-    return [replace(job, binding=index % bindings) for index, job in enumerate(jobs)]
+def distributed(jobs: Sequence[Job], bindings: int, seconds: Mapping[str, float]) -> list[Job]:
+    """Deal jobs out, the longest first, each to the binding with the least to do.
+
+    A job of unknown duration counts as the longest, so that it is not left for the end; with no
+    duration known the jobs keep their order and the bindings take turns.
+    """
+    longest = max((seconds.get(job.operator, 0.0) for job in jobs), default=0.0) or 1.0
+    lengths = {job.operator: seconds.get(job.operator, longest) for job in jobs}
+    loads = [0.0] * bindings
+    dealt = []
+    for job in sorted(jobs, key=lambda job: -lengths[job.operator]):
+        binding = loads.index(min(loads))
+        loads[binding] += lengths[job.operator]
+        dealt.append(replace(job, binding=binding))
+    return dealt
 
 
 def _check_mode(chosen: Settings, suite: Suite) -> None:
@@ -277,6 +313,10 @@ def default_dtype(formula: Formula, suite: Suite) -> str:
     return DEFAULT_DTYPE
 
 
+def _digest(path: Path | None) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path else None
+
+
 def _effective(chosen: Settings, targets: Targets) -> dict[str, dict[str, Any]]:
     described = settings.described(chosen)
     if chosen.target_gbps is None:
@@ -292,12 +332,8 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Plan:
-    """Read a plan back; raise PlanError for a format that this version does not know."""
-    if data.get("format", 0) > PLAN_FORMAT:
-        raise PlanError(
-            f"{data.get('run_id')}: expected a plan of format {PLAN_FORMAT} or older, found "
-            f"{data['format']}; use a newer version of this project"
-        )
+    """Read a plan back; raise JournalError for a format that this version does not know."""
+    journal.check_format(data, PLAN_FORMAT, f"plan of run {data.get('run_id')}")
     pipelines = {
         name: Pipeline(**declared) for name, declared in data["targets"]["pipelines"].items()
     }

@@ -24,7 +24,14 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from fusion import formulas
-from fusion.contract import CASE_FILE, CASE_FORMAT, CONFIG_VARIABLE, KEY_VARIABLE, METRICS
+from fusion.contract import (
+    CASE_FILE,
+    CASE_FORMAT,
+    CONFIG_VARIABLE,
+    KEY_VARIABLE,
+    METRICS,
+    UNWRITABLE,
+)
 
 # The suite's own names of what a case file keeps, and the names with units it keeps them under.
 _MEASURES = {"latency": "latency_ms", "latency_base": "baseline_latency_ms", "speedup": "speedup"}
@@ -53,8 +60,13 @@ class CaseFile:
         """Append one event; numbers that JSON lacks (NaN, infinity) become strings."""
         line = json.dumps(_strict({"event": event, **facts}), allow_nan=False, default=str)
         data = line.encode() + b"\n"
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            # To measure on would be to lose what is measured: the suite catches exceptions.
+            os.write(2, f"{CASE_FILE} could not be written: {error}\n".encode())
+            os._exit(UNWRITABLE)
 
 
 class Attachment:

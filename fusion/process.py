@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from fusion.command import Command
@@ -39,7 +40,7 @@ class Child:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=partial(_die_with, os.getpid()),
             )
 
     @property
@@ -78,7 +79,9 @@ class Child:
             os.killpg(self._process.pid, number)
 
 
-def _die_with_parent() -> None:
+def _die_with(runner: int) -> None:
     """Have the kernel end this process when the runner is gone, however it went."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != runner:
+            os._exit(1)

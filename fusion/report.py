@@ -47,6 +47,7 @@ COVERAGE_COLUMNS = tuple(Coverage.__dataclass_fields__)
 class Report:
     """Hold what a run found out. ``errors`` are the problems of single cases."""
 
+    journal: Journal
     plan: Plan
     rows: tuple[Row, ...]
     coverage: tuple[Coverage, ...]
@@ -70,6 +71,7 @@ def load(kept: Journal) -> Report:
     found = [_operator_or_why_not(job, planned, kept) for job in planned.jobs]
     left_out = [_left_out(item, planned) for item in planned.left_out]
     return Report(
+        journal=kept,
         plan=planned,
         rows=tuple(row for part in found for row in part.rows),
         coverage=(*(part.coverage for part in found), *left_out),
@@ -105,7 +107,7 @@ def _operator(job: Job, planned: Plan, kept: Journal) -> _Part:
     return _Part(
         coverage=_measured_coverage(job, planned, ended, left, str(attempt.output)),
         rows=tuple(rows.make(case, job, planned, ended) for case in left.measured),
-        errors=tuple(_error(job, case) for case in left.cases if case.problem is not None),
+        errors=tuple(_error(job, case, planned) for case in left.cases if case.problem is not None),
         outcome=ended,
         versions=left.versions,
     )
@@ -172,8 +174,9 @@ def _left_out(item: plan.LeftOut, planned: Plan) -> Coverage:
     )
 
 
-def _error(job: Job, case: Case) -> dict[str, Any]:
+def _error(job: Job, case: Case, planned: Plan) -> dict[str, Any]:
     return {
+        "run_id": planned.run_id,
         "operator": job.operator,
         "case": case.number,
         "dtype": case.dtype,
@@ -185,14 +188,49 @@ def _error(job: Job, case: Case) -> dict[str, Any]:
 def manifest(report: Report) -> dict[str, Any]:
     """Give the run as one JSON object: plan, outcomes, errors, versions."""
     described = plan.to_json(report.plan)
+    resumed = report.journal.resumed
     return {
+        **described,
         "format": MANIFEST_FORMAT,
-        **{key: value for key, value in described.items() if key != "format"},
+        "conditions": conditions(report.plan),
+        "resumed": journal.read_json(resumed) if resumed.exists() else [],
+        "runs": {
+            report.plan.run_id: {
+                "created": report.plan.created,
+                "suite": report.plan.suite,
+                "statuses": {line.operator: line.status for line in report.coverage},
+            }
+        },
         "versions": dict(report.versions),
         "operators": [outcome.to_json(ended) for ended in report.outcomes],
         "coverage": [asdict(line) for line in report.coverage],
         "errors": list(report.errors),
         "rows": {category: len(report.of(category)) for category in ("compute", "memory")},
+        "row_sources": [
+            {
+                "operator": row.operator,
+                "dtype": row.dtype,
+                "shape": row.shape,
+                "run_id": row.run_id,
+            }
+            for row in report.rows
+        ],
+    }
+
+
+def conditions(planned: Plan) -> dict[str, Any]:
+    """Return what must agree for two runs' rows to stand in one table."""
+    chosen = {name: planned.value(name) for name in ("mode", "level", "warmup", "iter")}
+    return {
+        **chosen,
+        "shapes": planned.shapes_sha256,
+        "omp_threads": planned.omp_threads,
+        "targets": planned.targets.sha256,
+        "target_tflops": planned.targets.override_tflops,
+        "target_gbps": planned.targets.override_gbps,
+        "formulas": planned.formulas_sha256,
+        "suite": planned.suite,
+        "cpu_model": planned.machine.get("cpu_model"),
     }
 
 

@@ -180,7 +180,8 @@ def _notes(
         notes.append("embedded suite")
     if not plan.pinned:
         notes.append(f"unpinned: {plan.pinning}")
-    if outcome.counts != outcome.attempts[0].index:
+    counting = next(tried for tried in outcome.attempts if tried.index == outcome.counts)
+    if counting.dtype != job.dtype:
         notes.append(f"dtype fallback: {job.dtype} failed, ran {case.dtype}")
     if case.problem is not None:
         notes.append(case.problem)

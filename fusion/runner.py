@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Collection, Generator, Mapping
+from dataclasses import dataclass, field
 
-from fusion import journal, outcome, records
+from fusion import journal, outcome, plan, records
 from fusion.command import Command
+from fusion.contract import UNWRITABLE
 from fusion.journal import Attempt, Journal
 from fusion.outcome import Ending, Outcome, Tried, Verdict
 from fusion.plan import Job, Plan
 from fusion.process import Child
 
 TICK_SECONDS = 0.05
+_STOP_SECONDS = 5.0
+_FINISHED = object()
+
+
+class RunError(Exception):
+    """Say why a run had to stop; what it measured is kept, and it can be resumed."""
 
 
 @dataclass(frozen=True)
@@ -29,86 +36,109 @@ class Event:
     outcome: Outcome | None = None
 
 
-Listener = Callable[[Event], None]
+@dataclass
+class Runner:
+    """Run the jobs of a plan that have no outcome, and those named in ``again``.
 
+    ``listen`` is told each event; ``tick`` is called many times a second and may raise to stop.
+    """
 
-def run(plan: Plan, environ: Mapping[str, str], listen: Listener) -> None:
-    """Run every job that has no outcome yet; on an exception no child is left behind."""
-    children: set[Child] = set()
-    lanes = [_lane(plan, index, environ, listen, children) for index in range(len(plan.bindings))]
-    try:
-        while lanes:
-            lanes = [lane for lane in lanes if next(lane, _FINISHED) is not _FINISHED]
-            time.sleep(TICK_SECONDS if lanes else 0)
-    finally:
-        _stop(children)
+    plan: Plan
+    kept: Journal
+    environ: Mapping[str, str]
+    listen: Callable[[Event], None]
+    tick: Callable[[], None] = lambda: None
+    again: Collection[str] = ()
+    _children: set[Child] = field(default_factory=set)
 
+    def run(self) -> None:
+        """Run to the end; on an exception no child is left behind."""
+        lanes = [self._lane(index) for index in range(len(self.plan.bindings))]
+        try:
+            while lanes:
+                lanes = [lane for lane in lanes if next(lane, _FINISHED) is not _FINISHED]
+                self.tick()
+                time.sleep(TICK_SECONDS if lanes else 0)
+        except OSError as error:
+            raise RunError(f"{self.kept.folder}: {error}") from error
+        finally:
+            self._stop()
 
-_FINISHED = object()
+    def _lane(self, binding: int) -> Generator[None, None, None]:
+        """Run one binding's jobs in order, giving way while a child runs."""
+        for job in self.plan.jobs:
+            is_left = job.operator in self.again or not self.kept.is_done(job.operator)
+            if job.binding == binding and is_left:
+                yield from self._operator(job)
 
+    def _operator(self, job: Job) -> Generator[None, None, None]:
+        started = plan.now()
+        tried: list[Tried] = []
+        first = self._next_index(job.operator)
+        for index, dtype in enumerate(job.dtypes, start=first):
+            attempt = self.kept.attempt(job.operator, index)
+            self.listen(Event("started", job, dtype, attempt))
+            command = self.plan.command(job, dtype, attempt.folder, self.kept, self.environ)
+            verdict, ending = yield from self._attempt(command, attempt)
+            tried.append(_tried(index, dtype, verdict, ending))
+            following = job.dtypes[index - first + 1 :]
+            if not verdict.is_dtype_failure or not following:
+                break
+            self.listen(Event("fallback", job, following[0], attempt, verdict.reason))
+        earlier = self._earlier(job.operator)
+        concluded = outcome.conclude(job.operator, tried, started, plan.now(), earlier)
+        journal.write_json(self.kept.outcome(job.operator), outcome.to_json(concluded))
+        self.listen(Event("ended", job, tried[-1].dtype, attempt, outcome=concluded))
 
-def _lane(
-    plan: Plan, binding: int, environ: Mapping[str, str], listen: Listener, children: set[Child]
-) -> Generator[None, None, None]:
-    """Run one binding's jobs in order, giving way while a child runs."""
-    for job in plan.jobs:
-        if job.binding == binding and not plan.journal.is_done(job.operator):
-            yield from _operator(plan, job, environ, listen, children)
+    def _attempt(
+        self, command: Command, attempt: Attempt
+    ) -> Generator[None, None, tuple[Verdict, Ending]]:
+        attempt.folder.mkdir(parents=True)
+        facts = {
+            "argv": command.argv,
+            "folder": command.folder,
+            "environment": command.environment,
+            "unset": command.unset,
+            "shell": command.shell(),
+            "started": plan.now(),
+        }
+        journal.write_json(attempt.command, facts)
+        child = Child(command, self.environ, attempt.output, self.plan.value("timeout"))
+        self._children.add(child)
+        while (ending := child.poll()) is None:
+            yield
+        self._children.discard(child)
+        attempt.adopt_record()
+        journal.write_json(attempt.command, {**facts, "ended": plan.now(), "ending": vars(ending)})
+        if ending.returncode == UNWRITABLE:
+            raise RunError(f"{attempt.cases}: could not be written: {last_line(attempt)}")
+        return outcome.judge(records.read(attempt), ending, last_line(attempt)), ending
 
+    def _next_index(self, operator: str) -> int:
+        index = 0
+        while self.kept.attempt(operator, index).folder.exists():
+            index += 1
+        return index
 
-def _operator(
-    plan: Plan, job: Job, environ: Mapping[str, str], listen: Listener, children: set[Child]
-) -> Generator[None, None, None]:
-    started = _now()
-    tried: list[Tried] = []
-    first = _next_index(plan.journal, job.operator)
-    for index, dtype in enumerate(job.dtypes, start=first):
-        attempt = plan.journal.attempt(job.operator, index)
-        listen(Event("started", job, dtype, attempt))
-        command = plan.command(job, dtype, index, environ)
-        verdict, ending = yield from _attempt(plan, command, attempt, environ, children)
-        tried.append(_tried(index, dtype, verdict, ending))
-        if not verdict.is_dtype_failure:
-            break
-        following = index - first + 1
-        if following < len(job.dtypes):
-            listen(Event("fallback", job, job.dtypes[following], attempt, verdict.reason))
-    concluded = outcome.conclude(job.operator, tried, started, _now())
-    journal.write_json(plan.journal.outcome(job.operator), outcome.to_json(concluded))
-    listen(Event("ended", job, tried[-1].dtype, attempt, outcome=concluded))
+    def _earlier(self, operator: str) -> tuple[Tried, ...]:
+        if not self.kept.is_done(operator):
+            return ()
+        return outcome.from_json(journal.read_json(self.kept.outcome(operator))).attempts
 
-
-def _attempt(
-    plan: Plan,
-    command: Command,
-    attempt: Attempt,
-    environ: Mapping[str, str],
-    children: set[Child],
-) -> Generator[None, None, tuple[Verdict, Ending]]:
-    attempt.folder.mkdir(parents=True)
-    facts = {
-        "argv": command.argv,
-        "folder": command.folder,
-        "environment": command.environment,
-        "unset": command.unset,
-        "shell": command.shell(),
-        "started": _now(),
-    }
-    journal.write_json(attempt.command, facts)
-    child = Child(command, environ, attempt.output, plan.value("timeout"))
-    children.add(child)
-    while (ending := child.poll()) is None:
-        yield
-    children.discard(child)
-    attempt.adopt_record()
-    journal.write_json(attempt.command, {**facts, "ended": _now(), "ending": vars(ending)})
-    return outcome.judge(records.read(attempt), ending, last_line(attempt)), ending
+    def _stop(self) -> None:
+        for child in self._children:
+            child.terminate()
+        deadline = time.monotonic() + _STOP_SECONDS
+        while time.monotonic() < deadline and any(child.poll() is None for child in self._children):
+            time.sleep(TICK_SECONDS)
+        for child in self._children:
+            child.kill()
 
 
 def last_line(attempt: Attempt) -> str:
     """Return the last line that says something in a child's output."""
     with attempt.output.open("rb") as stream:
-        stream.seek(max(0, attempt.output.stat().st_size - 4096))
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4096))
         lines = stream.read().decode("utf-8", "replace").splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
@@ -124,24 +154,3 @@ def _tried(index: int, dtype: str | None, verdict: Verdict, ending: Ending) -> T
         measured=verdict.measured,
         errors=verdict.errors,
     )
-
-
-def _next_index(kept: Journal, operator: str) -> int:
-    index = 0
-    while kept.attempt(operator, index).folder.exists():
-        index += 1
-    return index
-
-
-def _stop(children: set[Child]) -> None:
-    for child in children:
-        child.terminate()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and any(child.poll() is None for child in children):
-        time.sleep(TICK_SECONDS)
-    for child in children:
-        child.kill()
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 from fusion import (
     Refusal,
     __version__,
     formulas,
+    history,
     journal,
+    locks,
     machine,
     markdown,
+    merge,
     numa,
     plan,
     report,
-    runner,
     settings,
     suite,
     targets,
@@ -27,19 +29,17 @@ from fusion import (
 )
 from fusion import publish as publishing
 from fusion.formulas import Catalogue
+from fusion.journal import Journal
 from fusion.plan import Plan, Request
 from fusion.report import Report
+from fusion.runner import Event, Runner
+from fusion.stopping import Stop
 from fusion.suite import Suite
 from fusion.workspace import Workspace
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-
-class Interrupted(BaseException):
-    """Stop a run because a signal asks for it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
+class ResumeError(Refusal):
+    """Refuse to go on with a run whose surroundings have changed."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,18 @@ class Surroundings:
     dotenv: Path
 
 
+@dataclass(frozen=True)
+class Watcher:
+    """Say who is told what: events of the run, and that it waits for somebody else's."""
+
+    event: Callable[[Event], None] = lambda event: None
+    tick: Callable[[], None] = lambda: None
+    tell: Callable[[str], None] = lambda text: None
+
+
 def prepare(options: Options, around: Surroundings) -> Plan:
     """Check everything that can be checked and plan the run, touching nothing on disk."""
-    chosen = settings.resolve(options.settings, around.environ, around.dotenv, around.folder)
+    chosen = _settings(options, around)
     journal.check_writable(chosen.output_dir)
     places, catalogue, found = survey(options, around)
     placement = numa.place(numa.topology(), chosen.numa_nodes, chosen.omp_threads, chosen.jobs)
@@ -78,6 +87,7 @@ def prepare(options: Options, around: Surroundings) -> Plan:
         found,
         placement,
         machine.describe(),
+        history.seconds(chosen.output_dir),
     )
 
 
@@ -89,26 +99,104 @@ def survey(options: Options, around: Surroundings) -> tuple[Workspace, Catalogue
 
 
 def execute(
-    planned: Plan,
-    environ: Mapping[str, str],
-    listen: Callable[..., None],
+    planned: Plan, environ: Mapping[str, str], watcher: Watcher | None = None, wait: bool = True
 ) -> Report:
-    """Carry out a plan and save its report in the run's folder, also when interrupted."""
-    kept = journal.create(Path(planned.output_dir), planned.run_id, plan.to_json(planned))
-    try:
-        with _stopped_by_signals():
-            runner.run(planned, environ, listen)
-    finally:
-        finished = report.load(kept)
-        report.save(finished, kept)
-    return finished
+    """Carry out a plan; save its report in the run's folder, also when interrupted."""
+    return _measured(planned, planned.journal, environ, watcher or Watcher(), wait, is_new=True)
+
+
+def resume(
+    kept: Journal,
+    environ: Mapping[str, str],
+    watcher: Watcher | None = None,
+    failed: bool = False,
+    force: bool = False,
+    wait: bool = True,
+) -> Report:
+    """Run what a run has left, by the plan that it saved; ``failed``: also what did not pass.
+
+    Raise ResumeError, naming each difference, when the formulas, the targets, the suite or the
+    machine are not those of the plan; ``force`` goes on and keeps the differences.
+    """
+    planned = plan.from_json(journal.read_json(kept.plan))
+    before = report.load(kept)
+    again = _not_passed(before) if failed else ()
+    if not work_left(before, failed):
+        return before
+    differing = differences(planned)
+    if differing and not force:
+        raise ResumeError(
+            f"run {planned.run_id}: expected everything as the run began, found changes:\n  "
+            + "\n  ".join(differing)
+            + "\nundo them, start a new run, or go on all the same with --force"
+        )
+    return _measured(
+        planned, kept, environ, watcher or Watcher(), wait, again=again, differing=differing
+    )
+
+
+def unfinished(found: Report) -> list[str]:
+    """List the operators that a run has not come to."""
+    return [line.operator for line in found.coverage if line.status == "NOT_RUN"]
+
+
+def done(found: Report) -> list[str]:
+    """List the operators that a run has come to."""
+    return [line.operator for line in found.coverage if line.status != "NOT_RUN"]
+
+
+def work_left(found: Report, failed: bool) -> bool:
+    """Tell whether resuming would run anything; ``failed``: what did not pass counts."""
+    return bool(unfinished(found) or (failed and _not_passed(found)))
+
+
+def differences(planned: Plan) -> list[str]:
+    """Name what is no longer as the plan found it, with both values."""
+    here = machine.describe()
+    root = Path(planned.suite_root)
+    revision = __version__ if planned.embedded else suite.revision(root)
+    pairs: list[tuple[str, Any, Any]] = [
+        ("formulas", planned.formulas_sha256, _digest(Path(planned.formulas))),
+        ("targets", planned.targets.sha256, _digest(Path(planned.targets.path))),
+        ("suite revision", planned.suite_revision, revision),
+    ]
+    shapes = planned.value("shape_file")
+    pairs += [("shape file", planned.shapes_sha256, _digest(Path(shapes)))] if shapes else []
+    pairs += [(key, planned.machine.get(key), here[key]) for key in ("host", "cpu_model", "cpus")]
+    return [f"{name}: {then} then, {now} now" for name, then, now in pairs if then != now]
 
 
 def publish(finished: Report) -> Path:
-    """Make a report the published set of its output folder; return the folder's path."""
-    output = Path(finished.plan.output_dir)
-    publishing.publish(output, report.files(finished))
+    """Make a report the published set of its output folder; return the output folder."""
+    output = _output_of(finished)
+    with locks.exclusive(output / ".publish.lock"):
+        publishing.publish(output, report.files(finished))
     return output
+
+
+def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
+    """Merge runs into the published set of an output folder; return what changes."""
+    incoming = [_as_set(report.load(history.find(output, run))) for run in runs]
+    journal.check_writable(output)
+    with nullcontext() if dry_run else locks.exclusive(output / ".publish.lock"):
+        state = _published(output)
+        changes: list[str] = []
+        for run in incoming:
+            effect = merge.fold(state, run)
+            state, changes = effect.merged, [*changes, *effect.changes]
+        if changes and state is not None and not dry_run:
+            publishing.publish(output, merge.files(state))
+    return changes
+
+
+def output_folder(options: Options, around: Surroundings) -> Path:
+    """Return where the runs are that the options speak of."""
+    return _settings(options, around).output_dir
+
+
+def run_to_resume(run: str, output: Path) -> Journal | None:
+    """Find the run to go on with: the one asked for, else the newest unfinished one."""
+    return history.find(output, run) if run else history.newest_unfinished(output)
 
 
 def export_formulas(file: str, around: Surroundings) -> Path:
@@ -124,14 +212,73 @@ def export_formulas(file: str, around: Surroundings) -> Path:
     return path
 
 
-@contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise Interrupted(number)
+def _measured(
+    planned: Plan,
+    kept: Journal,
+    environ: Mapping[str, str],
+    watcher: Watcher,
+    wait: bool,
+    again: Iterable[str] = (),
+    differing: Iterable[str] = (),
+    is_new: bool = False,
+) -> Report:
+    with Stop() as stop:
 
-    previous = {number: signal.signal(number, stop) for number in _STOPPING}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        def tick() -> None:
+            stop.check()
+            watcher.tick()
+
+        with locks.nodes(_node_ids(planned), planned.run_id, wait, watcher.tell, tick):
+            if is_new:
+                journal.create(kept, plan.to_json(planned))
+            with locks.run(kept.lock):
+                _note_resumption(kept, is_new, differing)
+                try:
+                    Runner(planned, kept, environ, watcher.event, tick, tuple(again)).run()
+                finally:
+                    finished = report.load(kept)
+                    report.save(finished, kept)
+    return finished
+
+
+def _note_resumption(kept: Journal, is_new: bool, differing: Iterable[str]) -> None:
+    if not is_new:
+        earlier = journal.read_json(kept.resumed) if kept.resumed.exists() else []
+        note = {"when": plan.now(), "differences": list(differing)}
+        journal.write_json(kept.resumed, [*earlier, note])
+
+
+def _node_ids(planned: Plan) -> list[int]:
+    """List the nodes that children may run on; unpinned ones may run on any."""
+    if planned.pinned:
+        return [0 if binding.node is None else binding.node for binding in planned.bindings]
+    return [node.id or 0 for node in numa.topology().nodes]
+
+
+def _not_passed(found: Report) -> tuple[str, ...]:
+    settled = ("PASSED", "SKIPPED", "DISABLED", "MISSING", "NOT_RUN")
+    return tuple(line.operator for line in found.coverage if line.status not in settled)
+
+
+def _output_of(finished: Report) -> Path:
+    folder = finished.journal.folder
+    return folder.parent.parent if folder.parent.name == journal.RUNS else folder.parent
+
+
+def _published(output: Path) -> merge.PublishedSet | None:
+    state = publishing.current(output)
+    if state is None:
+        return None
+    return merge.parse({name: (state / name).read_text() for name in journal.REPORT_FILES})
+
+
+def _as_set(found: Report) -> merge.PublishedSet:
+    return merge.parse(report.files(found))
+
+
+def _settings(options: Options, around: Surroundings) -> settings.Settings:
+    return settings.resolve(options.settings, around.environ, around.dotenv, around.folder)
+
+
+def _digest(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None

@@ -10,6 +10,8 @@ from tabulate import tabulate
 
 from fusion import cpulist, outcome
 from fusion.formulas import Catalogue
+from fusion.history import Entry
+from fusion.journal import Journal
 from fusion.plan import Job, Plan, benchmark_of, default_dtype
 from fusion.report import Coverage, Report
 from fusion.rows import Row
@@ -91,7 +93,17 @@ def first_line(planned: Plan) -> str:
     return f"Suite: {planned.suite} at {planned.suite_root}"
 
 
-def heading(planned: Plan) -> str:
+def runs(entries: Iterable[Entry]) -> str:
+    """List runs with their states."""
+    lines = [
+        (run.run_id, run.created, run.suite, run.passed, run.other, run.left, run.state)
+        for run in entries
+    ]
+    headers = ["run", "when", "suite", "passed", "other", "left", "state"]
+    return tabulate(lines, headers=headers) if lines else "No runs yet; 'inv run' starts one."
+
+
+def heading(planned: Plan, kept: Journal) -> str:
     """Say what every run says at its start: suite, formulas, pinning, output."""
     pinning = "numactl" if planned.pinned else f"none ({planned.pinning})"
     return "\n".join(
@@ -99,7 +111,7 @@ def heading(planned: Plan) -> str:
             first_line(planned),
             f"Formulas: {planned.formulas} (SHA-256 {planned.formulas_sha256[:16]})",
             f"Pinning: {pinning}; {planned.omp_threads} threads per child",
-            f"Run: {planned.journal.folder}",
+            f"Run: {kept.folder}",
         ]
     )
 
@@ -258,5 +270,5 @@ def _bindings(planned: Plan) -> str:
 
 
 def _commands(planned: Plan, job: Job, environ: Mapping[str, str]) -> str:
-    exact = planned.command(job, job.dtypes[0], 0, environ).shell()
+    exact = planned.first_command(job, environ).shell()
     return f"# {job.operator} on binding {job.binding}\n{exact}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fusion import session
-from fusion.session import Options, Surroundings
+from fusion.session import Options, Surroundings, Watcher
 
 RESOURCES = Path(__file__).parent / "resources"
 SHARED = Path(__file__).parent.parent.parent / "shared"
@@ -30,6 +30,10 @@ class Bench:
         )
 
     @property
+    def watcher(self) -> Watcher:
+        return Watcher(event=self.events.append)
+
+    @property
     def around(self) -> Surroundings:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FUSION_")}
         environ = {**kept, "TRITON_REPO_DIR": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -46,7 +50,7 @@ class Bench:
 
     def run(self, *operators: str, **settings: str):
         planned = self.plan(*operators, **settings)
-        return session.execute(planned, self.around.environ, self.events.append)
+        return session.execute(planned, self.around.environ, self.watcher)
 
 
 @pytest.fixture

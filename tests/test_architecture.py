@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fusion"
 # Each layer may import those before it and its own.
 LAYERS = (
-    ("contract", "cpulist", "document", "machine"),
+    ("contract", "cpulist", "document", "machine", "stopping", "locks"),
     ("vocabulary", "topology"),
     ("expression", "cases"),
     ("formulas", "markdown", "binding"),
@@ -24,9 +24,10 @@ LAYERS = (
     ("process",),
     ("runner", "rows"),
     ("report", "publish"),
+    ("history", "merge"),
     ("terminal",),
     ("session",),
-    ("cli",),
+    ("cli", "progress"),
 )
 CHILD = ("__init__", "contract", "document", "vocabulary", "expression", "formulas", "plugin")
 

@@ -209,8 +209,8 @@ def test_pair_that_appears_after_a_fallback_has_an_empty_target(bench):
 def test_run_is_the_plan(bench):
     """What a child was started with is exactly what the plan says."""
     planned = bench.plan("good")
-    expected = planned.command(planned.jobs[0], "float32", 0, bench.around.environ)
-    session.execute(planned, bench.around.environ, bench.events.append)
+    expected = planned.first_command(planned.jobs[0], bench.around.environ)
+    session.execute(planned, bench.around.environ)
     ran = json.loads(planned.journal.attempt("good", 0).command.read_text())
     assert tuple(ran["argv"]) == expected.argv
     assert ran["environment"] == dict(expected.environment)
@@ -220,7 +220,7 @@ def test_run_is_the_plan(bench):
 def test_printed_command_works_in_a_shell(bench):
     """Pasting the command of a dry run gives the same cases."""
     planned = bench.plan("good")
-    command = planned.command(planned.jobs[0], "float32", 0, bench.around.environ)
+    command = planned.first_command(planned.jobs[0], bench.around.environ)
     assert not bench.output.exists()
     subprocess.run(["sh", "-c", command.shell()], env=bench.around.environ, check=False)
     cases = planned.journal.attempt("good", 0).cases.read_text()
@@ -240,7 +240,7 @@ def test_callers_environment_reaches_the_child(bench, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(bench.root / "mine"))
     monkeypatch.setenv("TRITON_SHARED_FORCE_SME_PIPELINE", "1")
     planned = bench.plan("good")
-    command = planned.command(planned.jobs[0], "float32", 0, bench.around.environ)
+    command = planned.first_command(planned.jobs[0], bench.around.environ)
     assert command.environment["PYTEST_ADDOPTS"].startswith(
         "--durations=1 -s -p fusion_metrics_plugin"
     )
