@@ -1,0 +1,1 @@
+"""Run inside the audit's child: needs torch, Triton, NumPy and SciPy."""
