@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ class Bench:
     def run(self, *operators: str, **settings: str):
         planned = self.plan(*operators, **settings)
         return session.execute(planned, self.around.environ, self.watcher)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_locks(tmp_path_factory):
+    """Keep the node locks of the tests apart from those of real runs, here and in children."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("locks")))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture

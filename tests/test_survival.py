@@ -25,13 +25,6 @@ OPERATORS = ("good", "product", "shouting")
 KILLS = int(os.environ.get("FUSION_TEST_KILLS", "4"))
 
 
-@pytest.fixture(autouse=True)
-def own_locks(tmp_path, monkeypatch):
-    """Keep the node locks of these tests apart from real runs."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-
-
 def facts(found):
     """What two runs of the same benchmarks have in common: all but ids and file names."""
     return sorted(
@@ -42,10 +35,9 @@ def facts(found):
 
 def start(bench, *arguments):
     command = [sys.executable, "-m", "invoke", "--search-root", str(ROOT), *arguments]
-    environ = {**bench.around.environ, "TMPDIR": str(bench.root)}
     return subprocess.Popen(
         [*command, "--output-dir", str(bench.output)],
-        env=environ,
+        env=bench.around.environ,
         cwd=bench.root,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
