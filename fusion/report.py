@@ -30,6 +30,7 @@ class Coverage:
     cases: int
     measured: int
     errors: int
+    suspect: int
     dtype: str | None
     pipeline: str | None
     attempts: int
@@ -104,9 +105,11 @@ def _operator(job: Job, planned: Plan, kept: Journal) -> _Part:
     ended = outcome.from_json(journal.read_json(kept.outcome(job.operator)))
     attempt = kept.attempt(job.operator, ended.counts)
     left = records.read(attempt)
+    made = tuple(rows.make(case, job, planned, ended) for case in left.measured)
+    suspect = sum(row.is_suspect for row in made)
     return _Part(
-        coverage=_measured_coverage(job, planned, ended, left, str(attempt.output)),
-        rows=tuple(rows.make(case, job, planned, ended) for case in left.measured),
+        coverage=_measured_coverage(job, planned, ended, left, suspect, str(attempt.output)),
+        rows=made,
         errors=tuple(_error(job, case, planned) for case in left.cases if case.problem is not None),
         outcome=ended,
         versions=left.versions,
@@ -114,7 +117,7 @@ def _operator(job: Job, planned: Plan, kept: Journal) -> _Part:
 
 
 def _measured_coverage(
-    job: Job, planned: Plan, ended: Outcome, left: Records, output: str
+    job: Job, planned: Plan, ended: Outcome, left: Records, suspect: int, output: str
 ) -> Coverage:
     counting = next(tried for tried in ended.attempts if tried.index == ended.counts)
     dtypes = dict.fromkeys(case.dtype for case in left.cases if case.dtype)
@@ -126,6 +129,7 @@ def _measured_coverage(
         cases=len(left.cases),
         measured=len(left.measured),
         errors=counting.errors,
+        suspect=suspect,
         dtype=" ".join(dtypes) or counting.dtype,
         attempts=len(ended.attempts),
         seconds=round(sum(tried.seconds for tried in ended.attempts), 3),
@@ -138,6 +142,7 @@ def _coverage(job: Job, planned: Plan, status: str, reason: str, **facts: Any) -
         "cases": 0,
         "measured": 0,
         "errors": 0,
+        "suspect": 0,
         "dtype": job.dtype,
         "attempts": 0,
         "seconds": None,
@@ -163,6 +168,7 @@ def _left_out(item: plan.LeftOut, planned: Plan) -> Coverage:
         cases=0,
         measured=0,
         errors=0,
+        suspect=0,
         dtype=None,
         pipeline=None,
         attempts=0,

@@ -56,6 +56,8 @@ MEMORY_COLUMNS = (
     "latency_ratio",
     *_SHARED_TAIL,
 )
+# What the note of a row begins with whose rate the hardware cannot reach.
+SUSPECT = "suspect"
 # Units of work in a unit of rate, and of time in a second.
 _PER_TERA, _PER_GIGA, _MS = 1e12, 1e9, 1e-3
 
@@ -93,6 +95,11 @@ class Row:
     level: str
     run_id: str
     note: str
+
+    @property
+    def is_suspect(self) -> bool:
+        """Tell whether the rate is above what the hardware can do at all."""
+        return any(note.startswith(SUSPECT) for note in self.note.split("; "))
 
     def cells(self) -> dict[str, object]:
         """Name the values as the columns of the category's table do."""
@@ -167,6 +174,18 @@ def make(case: Case, job: Job, plan: Plan, outcome: Outcome) -> Row:
     )
 
 
+def is_cache_resident(case: Case, job: Job, plan: Plan) -> bool:
+    """Tell whether a memory operator's logical bytes fit the machine's last-level cache."""
+    cache = plan.machine.get("last_level_cache_bytes") or 0
+    return job.category == "memory" and 0 < (case.logical or 0) <= cache
+
+
+def _exceeds_peak(case: Case, job: Job, plan: Plan) -> bool:
+    peak = plan.targets.peak(job.category, job.pipeline, case.dtype)
+    achieved = rate(job.category, case.logical, case.latency_ms)
+    return peak is not None and achieved is not None and achieved > peak
+
+
 def _notes(
     case: Case,
     job: Job,
@@ -189,6 +208,10 @@ def _notes(
         notes.append(f"no target for {job.pipeline} {case.dtype}")
     if attainment is not None and attainment > 100:
         notes.append("above the target")
+    if is_cache_resident(case, job, plan):
+        notes.append("cache-resident: its bytes fit the last-level cache, this is not DRAM's rate")
+    elif _exceeds_peak(case, job, plan):
+        notes.append(f"{SUSPECT}: above what the hardware can do")
     if not is_latency(case.baseline_latency_ms):
         notes.append("no baseline latency")
     return notes

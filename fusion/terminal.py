@@ -69,6 +69,8 @@ def summary(report: Report) -> str:
     known = [row for row in report.rows if row.attainment_pct is not None]
     counts = Counter(line.status for line in report.coverage)
     states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    suspect = sum(row.is_suspect for row in report.rows)
+    states += f", {suspect} SUSPECT rows" if suspect else ""
     cases = f"{len(report.rows)} case{'s' if len(report.rows) != 1 else ''}"
     text = f"{report.plan.suite}: {states}; {cases}"
     if not known:

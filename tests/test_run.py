@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fusion import Refusal, report, rows, session
+from fusion import Refusal, report, rows, session, terminal
 
 
 def coverage(finished, operator):
@@ -326,6 +326,30 @@ def test_pipeline_of_another_targets_file_needs_no_code(bench):
     finished = bench.run("good", "product", targets=str(path))
     assert {row.pipeline for row in finished.rows} == {"GPU"}
     assert {row.category: row.target for row in finished.rows} == {"memory": 4800, "compute": 60}
+
+
+def test_rate_above_the_peak_is_suspect_in_row_coverage_and_summary(bench):
+    """A rate that the hardware cannot reach is flagged wherever it is shown."""
+    path = bench.root / "targets.yaml"
+    path.write_text(
+        "version: 1\n"
+        "memory: {gbps: 1.0e-6, peak_gbps: 2.0e-4}\n"
+        "pipelines: {CPU: {peak_tflops: {float32: 1.0e-6}}}\n"
+    )
+    planned = bench.plan("good", "product", targets=str(path))
+    planned.machine.pop("last_level_cache_bytes")
+    finished = session.execute(planned, bench.around.environ)
+    suspects = [(row.operator, row.logical) for row in finished.rows if row.is_suspect]
+    assert sorted(suspects) == [("good", 512), ("product", 2 * 64**3)]
+    assert {line.operator: line.suspect for line in finished.coverage} == {"good": 1, "product": 1}
+    assert "2 SUSPECT rows" in terminal.summary(finished)
+
+
+def test_small_working_set_is_marked_as_cache_resident(everything):
+    """The rate of bytes that fit the last-level cache is not that of DRAM, and says so."""
+    row = next(row for row in everything[1].rows if row.operator == "good")
+    cache = everything[1].plan.machine["last_level_cache_bytes"]
+    assert ("cache-resident" in row.note) == (cache is not None)
 
 
 def test_unwritable_output_is_refused(bench):
