@@ -16,7 +16,8 @@ from typing import Any, Callable, Collection, Mapping
 
 from fusion import Refusal
 from fusion.document import nearest
-from fusion.vocabulary import FUNCTIONS, EvaluationError
+from fusion.tensors import EvaluationError
+from fusion.vocabulary import FUNCTIONS
 
 MAX_LENGTH, MAX_DEPTH = 10_000, 60
 _Step = Callable[[Mapping[str, Any]], Any]

@@ -9,7 +9,7 @@ from typing import Any, Mapping, NoReturn, Sequence
 from fusion import Refusal, document
 from fusion.document import nearest
 from fusion.expression import Expression, ExpressionError, parse
-from fusion.vocabulary import EvaluationError
+from fusion.tensors import EvaluationError
 
 VERSION = 1
 METRICS = {"memory": "logical_bytes", "compute": "logical_flops"}

@@ -6,7 +6,8 @@ import ast
 
 from fusion.expression import ARITHMETIC, COMPARISONS, Expression
 from fusion.formulas import Catalogue, Formula
-from fusion.vocabulary import ATOM, FUNCTIONS, PRODUCT, SUM, Written
+from fusion.vocabulary import FUNCTIONS
+from fusion.written import ATOM, PRODUCT, SUM, Written
 
 _HEADINGS = ("Product function", "Category", "Formula", "Status")
 # Comparisons, logic and conditionals bind looser than a sum.

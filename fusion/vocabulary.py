@@ -1,50 +1,24 @@
-"""Define the functions that formulas may call: meaning, value and written form side by side.
-
-A tensor is anything with ``shape`` and ``dtype``: PyTorch's, NumPy's, or a recorded call's, which
-offers what was recorded of its values as a mapping ``facts`` (values, min, max, sum, nonneg, nnz).
-Counts are exact integers; sizes are in bytes.
-"""
+"""Define the functions that formulas may call: meaning, value and written form side by side."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Iterator
 
-from fusion import Refusal
-
-# How tightly a written form binds, from a sum to something that needs no parentheses.
-SUM, PRODUCT, ATOM = 1, 2, 3
-
-
-class EvaluationError(Refusal):
-    """Say why an expression has no value for these arguments."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """Hold a piece of a formula as text, and how tightly it binds."""
-
-    text: str
-    binds: int = ATOM
-
-    @property
-    def atom(self) -> str:
-        """Return the text as it can stand before a dot or a bracket."""
-        return self.text if self.binds >= ATOM else f"({self.text})"
-
-    @property
-    def factor(self) -> str:
-        """Return the text as it can stand in a product."""
-        return self.text if self.binds >= PRODUCT else f"({self.text})"
-
-    @property
-    def term(self) -> str:
-        """Return the text as it can stand in a sum."""
-        return self.text if self.binds >= SUM else f"({self.text})"
+from fusion.tensors import (
+    EvaluationError,
+    dtype_size,
+    elements,
+    fact,
+    integer,
+    is_tensor,
+    shape_of,
+    short,
+)
+from fusion.written import PRODUCT, Written, call, method
 
 
 @dataclass(frozen=True)
@@ -54,84 +28,6 @@ class Function:
     meaning: str
     value: Callable[..., Any]
     written: Callable[..., Written]
-
-
-# Reading tensors
-
-
-def is_tensor(value: Any) -> bool:
-    """Tell whether a value has a shape and a dtype."""
-    return hasattr(value, "shape") and hasattr(value, "dtype")
-
-
-def dtype_name(dtype: Any) -> str:
-    """Return the plain name of a dtype: 'bfloat16' of torch.bfloat16 or of a NumPy dtype."""
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    return str(name).rpartition(".")[2]
-
-
-def dtype_size(dtype: Any) -> int:
-    """Return the bytes of one element; packed types count what one stored element takes."""
-    name = dtype_name(dtype)
-    if name in _SIZES:
-        return _SIZES[name]
-    if name.startswith("float8") or name.startswith("float4"):
-        return 1
-    if found := re.fullmatch(r"(?:u?int|b?float|complex)(8|16|32|64|128)", name):
-        return int(found[1]) // 8
-    raise EvaluationError(f"expected a dtype of known size, found {name!r}")
-
-
-_SIZES = {"bool": 1, "bool_": 1, "half": 2, "float": 4, "double": 8, "long": 8, "int": 4}
-_SIZES |= {"short": 2, "char": 1, "byte": 1, "cfloat": 8, "cdouble": 16, "qint8": 1, "quint8": 1}
-
-
-def shape_of(value: Any) -> tuple[int, ...]:
-    """Return the shape of a tensor, or the length of a list as a shape."""
-    if is_tensor(value):
-        return tuple(int(size) for size in value.shape)
-    if isinstance(value, (list, tuple)):
-        return (len(value),)
-    raise EvaluationError(f"expected a tensor, found {_short(value)}")
-
-
-def elements(value: Any) -> list[Any]:
-    """Return the elements of a tensor or a nested list, flat, as plain numbers."""
-    if hasattr(value, "facts"):
-        if "values" not in value.facts:
-            raise EvaluationError(
-                f"expected a tensor whose values were recorded, found {_short(value)} without them"
-            )
-        value = value.facts["values"]
-    elif is_tensor(value):
-        return list(value.reshape(-1).tolist())
-    if isinstance(value, (list, tuple)):
-        return [item for part in value for item in elements(part)]
-    return [integer(value)]
-
-
-def integer(value: Any) -> int:
-    """Return an exact integer from a number or a tensor of one element."""
-    if is_tensor(value):
-        if math.prod(shape_of(value)) != 1:
-            raise EvaluationError(f"expected one number, found {_short(value)}")
-        value = elements(value)[0] if hasattr(value, "facts") else value.item()
-    if isinstance(value, (int, Fraction)) and value == int(value):
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    raise EvaluationError(f"expected an integer, found {_short(value)}")
-
-
-def _fact(value: Any, name: str) -> int | None:
-    facts = getattr(value, "facts", {})
-    return None if "values" in facts else facts.get(name)
-
-
-def _short(value: Any) -> str:
-    if is_tensor(value):
-        return f"a tensor of shape {list(value.shape)} and dtype {dtype_name(value.dtype)}"
-    return repr(value)[:60]
 
 
 # Values
@@ -155,7 +51,7 @@ def _nbytes(value: Any) -> int:
 
 def _element_size(value: Any) -> int:
     if not is_tensor(value):
-        raise EvaluationError(f"expected a tensor, found {_short(value)}")
+        raise EvaluationError(f"expected a tensor, found {short(value)}")
     return dtype_size(value.dtype)
 
 
@@ -172,14 +68,14 @@ def _ndim(value: Any) -> int:
 
 
 def _tensor_sum(value: Any) -> Any:
-    known = _fact(value, "sum")
+    known = fact(value, "sum")
     if known is not None:
         return known
     return sum(elements(value))
 
 
-def _count(value: Any, fact: str | None, counts: Callable[[Any], Any]) -> int:
-    known = _fact(value, fact) if fact else None
+def _count(value: Any, recorded: str | None, counts: Callable[[Any], Any]) -> int:
+    known = fact(value, recorded) if recorded else None
     if known is not None:
         return known
     if is_tensor(value) and not hasattr(value, "facts"):
@@ -198,7 +94,7 @@ def _count_at_least(value: Any, least: Any) -> int:
 
 def _count_equal(value: Any, wanted: Any) -> int:
     number = integer(wanted)
-    smallest, largest = _fact(value, "min"), _fact(value, "max")
+    smallest, largest = fact(value, "min"), fact(value, "max")
     if smallest is not None and largest is not None and not smallest <= number <= largest:
         return 0
     return _count(value, None, lambda x: x == number)
@@ -206,7 +102,7 @@ def _count_equal(value: Any, wanted: Any) -> int:
 
 def _count_between(value: Any, least: Any, limit: Any) -> int:
     low, high = integer(least), integer(limit)
-    largest = _fact(value, "max")
+    largest = fact(value, "max")
     if largest is not None and largest < high:
         return _count_at_least(value, low)
     return _count(value, None, lambda x: (x >= low) & (x < high))
@@ -341,29 +237,81 @@ def _output_nbytes_like(value: Any, count: Any) -> int:
 def _extreme(choose: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
     def value(*values: Any) -> Any:
         if len(values) == 1 and not isinstance(values[0], (int, Fraction)):
-            fact = _fact(values[0], choose.__name__)
-            return fact if fact is not None else choose(elements(values[0]))
+            known = fact(values[0], choose.__name__)
+            return known if known is not None else choose(elements(values[0]))
         return choose(integer(item) for item in values)
 
     return value
 
 
+def _row(value: Any, index: Any) -> Any:
+    position = integer(index)
+    if not hasattr(value, "facts"):
+        return value[position]
+    flat, width = elements(value), _numel(value) // _dim(value, 0)
+    return flat[position * width : (position + 1) * width]
+
+
+def _spans(rows: int, lengths: Any, size: Any, last: Any) -> Iterator[tuple[int, int, int, int]]:
+    """Yield table row, page, first and end offset in it, for the positions of each sequence."""
+    page, ends = integer(size), elements(lengths)
+    counts = ends if last is None else elements(last)
+    for index, (end, count) in enumerate(zip(ends, counts)):
+        for first in range((end - count) // page * page, end, page):
+            row = index * rows // len(ends)
+            yield row, first // page, max(end - count - first, 0), min(end - first, page)
+
+
+def _paged_rows(table: Any, lengths: Any, size: Any, last: Any = None) -> int:
+    pages, width = elements(table), _dim(table, 1)
+    used: dict[int, set[tuple[int, int]]] = {}
+    for row, page, first, end in _spans(_dim(table, 0), lengths, size, last):
+        used.setdefault(pages[row * width + page], set()).add((first, end))
+    return sum(_covered(spans) for spans in used.values())
+
+
+def _covered(spans: Iterable[tuple[int, int]]) -> int:
+    total = reached = 0
+    for first, end in sorted(spans):
+        total += max(0, end - max(first, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _paged_entries(table: Any, lengths: Any, size: Any, last: Any = None) -> int:
+    return len({span[:2] for span in _spans(_dim(table, 0), lengths, size, last)})
+
+
+def _compressed_keys(query_starts: Any, key_lengths: Any, ratio: Any, limit: Any) -> int:
+    step, most = integer(ratio), integer(limit)
+    return sum(
+        min((keys - back) // step, most)
+        for queries, keys in zip(_differences(query_starts), elements(key_lengths))
+        for back in range(queries)
+    )
+
+
+def _distinct_pairs(value: Any, size: Any = 1, owners: Any = None) -> int:
+    step, flat = integer(size), elements(value)
+    rows = list(range(_dim(value, 0))) if owners is None else elements(owners)
+    width = len(flat) // len(rows) if rows else 1
+    return len({(rows[i // width], item // step) for i, item in enumerate(flat) if item >= 0})
+
+
+def _count_leading(value: Any, lengths: Any = None) -> int:
+    if value is None:
+        return 0
+    valid = _count_at_least(value, 0)
+    if lengths is None:
+        return valid
+    if valid == _numel(value):
+        counts = elements(lengths)
+        rows_of_one = _numel(value) // _dim(value, -1) // len(counts)
+        return int(rows_of_one * sum(min(count, _dim(value, -1)) for count in counts))
+    return sum(_count_at_least(row, 0) for row in _leading(value, lengths))
+
+
 # Written forms
-
-
-def _call(name: str) -> Callable[..., Written]:
-    return lambda *args: Written(f"{name}({', '.join(arg.text for arg in args)})")
-
-
-def _method(text: str, binds: int = ATOM) -> Callable[..., Written]:
-    """Write a template in which {0} is the first argument as an atom, {f1} a factor."""
-
-    def written(*args: Written) -> Written:
-        factors = {f"f{index}": arg.factor for index, arg in enumerate(args)}
-        texts = {f"t{index}": arg.text for index, arg in enumerate(args)}
-        return Written(text.format(*[arg.atom for arg in args], **factors, **texts), binds)
-
-    return written
 
 
 def _write_pair_count(
@@ -429,46 +377,83 @@ def _write_flash_mla(
     )
 
 
+def _write_paged(item: str) -> Callable[..., Written]:
+    """Write a set over the positions j of each length K of a table's row b, or the last n of K."""
+
+    def written(
+        table: Written, lengths: Written, size: Written, last: Written | None = None
+    ) -> Written:
+        element = item.format(table=table.atom, size=size.factor)
+        loop = f"for b, K in rows({lengths.text}) for j in range(K)"
+        if last is not None:
+            loop = f"for b, K, n in rows({lengths.text}, {last.text}) for j in range(K - n, K)"
+        return Written(f"len({{{element} {loop}}})")
+
+    return written
+
+
+def _write_compressed(starts: Written, keys: Written, ratio: Written, limit: Written) -> Written:
+    return Written(
+        f"sum(min((K - i) // {ratio.atom}, {limit.text}) for Q, K in "
+        f"zip(diff({starts.text}), {keys.text}) for i in range(Q))"
+    )
+
+
+def _write_pairs_of(
+    value: Written, size: Written | None = None, owners: Written | None = None
+) -> Written:
+    item = "x" if size is None or size.text == "1" else f"x // {size.atom}"
+    owner = "i" if owners is None else f"{owners.atom}[i]"
+    loop = f"for i, r in enumerate({value.text}) for x in r if x >= 0"
+    return Written(f"len({{({owner}, {item}) {loop}}})")
+
+
+def _write_leading(value: Written, lengths: Written | None = None) -> Written:
+    if lengths is None or lengths.text == "None":
+        return Written(f"({value.term} >= 0).sum()")
+    return Written(f"({value.atom}[..., :{lengths.text}] >= 0).sum()")
+
+
 FUNCTIONS: dict[str, Function] = {
     "numel": Function(
-        "elements of a tensor, or product of a list; 0 for None", _numel, _method("{0}.numel()")
+        "elements of a tensor, or product of a list; 0 for None", _numel, method("{0}.numel()")
     ),
     "nbytes": Function(
         "bytes of a tensor's elements, or of a list of tensors; 0 for None",
         _nbytes,
-        _method("{0}.numel() * {0}.element_size()", PRODUCT),
+        method("{0}.numel() * {0}.element_size()", PRODUCT),
     ),
-    "element_size": Function("bytes of one element", _element_size, _method("{0}.element_size()")),
-    "dim": Function("size of one dimension", _dim, _method("{0}.shape[{t1}]")),
-    "ndim": Function("number of dimensions", _ndim, _method("{0}.ndim")),
-    "shape_numel": Function("product of a shape", _numel, _call("product")),
-    "tensor_sum": Function("sum of the values", _tensor_sum, _call("sum")),
+    "element_size": Function("bytes of one element", _element_size, method("{0}.element_size()")),
+    "dim": Function("size of one dimension", _dim, method("{0}.shape[{t1}]")),
+    "ndim": Function("number of dimensions", _ndim, method("{0}.ndim")),
+    "shape_numel": Function("product of a shape", _numel, call("product")),
+    "tensor_sum": Function("sum of the values", _tensor_sum, call("sum")),
     "count_nonzero": Function(
-        "values that are not zero", _count_nonzero, _method("{0}.count_nonzero()")
+        "values that are not zero", _count_nonzero, method("{0}.count_nonzero()")
     ),
     "count_at_least": Function(
-        "values x with x >= n", _count_at_least, _method("({t0} >= {t1}).sum()")
+        "values x with x >= n", _count_at_least, method("({t0} >= {t1}).sum()")
     ),
-    "count_equal": Function("values equal to n", _count_equal, _method("({t0} == {t1}).sum()")),
+    "count_equal": Function("values equal to n", _count_equal, method("({t0} == {t1}).sum()")),
     "count_between": Function(
-        "values x with a <= x < b", _count_between, _method("({t1} <= {t0} < {t2}).sum()")
+        "values x with a <= x < b", _count_between, method("({t1} <= {t0} < {t2}).sum()")
     ),
     "distinct": Function(
-        "number of distinct values", lambda value: _distinct(value), _method("{0}.unique().numel()")
+        "number of distinct values", lambda value: _distinct(value), method("{0}.unique().numel()")
     ),
     "distinct_at_least": Function(
         "number of distinct values x with x >= n",
         _distinct,
-        _method("{0}[{t0} >= {t1}].unique().numel()"),
+        method("{0}[{t0} >= {t1}].unique().numel()"),
     ),
     "group_blocks": Function(
         "blocks of n that hold the elements of each distinct value apart",
         _group_blocks,
         lambda x, n: Written(f"sum(ceil(c / {n.atom}) for c in counts({x.text}))"),
     ),
-    "differences": Function("lengths from their cumulative sums", _differences, _call("diff")),
-    "min_of": Function("smallest value", _extreme(min), _call("min")),
-    "max_of": Function("largest value", _extreme(max), _call("max")),
+    "differences": Function("lengths from their cumulative sums", _differences, call("diff")),
+    "min_of": Function("smallest value", _extreme(min), call("min")),
+    "max_of": Function("largest value", _extreme(max), call("max")),
     "ceil_div": Function(
         "quotient rounded up", _ceil_div, lambda a, b: Written(f"ceil({a.factor} / {b.atom})")
     ),
@@ -506,6 +491,32 @@ FUNCTIONS: dict[str, Function] = {
     "expected_nnz": Function(
         "expected non-zeros of a vector of that sparsity after its ReLU",
         _expected_nnz,
-        _method("{0}.numel() * (1 - {t1}) / 2", PRODUCT),
+        method("{0}.numel() * (1 - {t1}) / 2", PRODUCT),
+    ),
+    "row": Function("one row of a tensor", _row, method("{0}[{t1}]")),
+    "paged_rows": Function(
+        "distinct rows of a paged cache that sequences of these lengths use, or the last n of each",
+        _paged_rows,
+        _write_paged("({table}[b, j // {size}], j % {size})"),
+    ),
+    "paged_entries": Function(
+        "entries of a table of pages that sequences of these lengths use, or the last n of each",
+        _paged_entries,
+        _write_paged("(b, j // {size})"),
+    ),
+    "compressed_keys": Function(
+        "keys that each query may choose, its position + 1 divided by a ratio, at most a limit",
+        _compressed_keys,
+        _write_compressed,
+    ),
+    "distinct_pairs": Function(
+        "distinct pairs of a row, or its owner, and x // n over the values x >= 0",
+        _distinct_pairs,
+        _write_pairs_of,
+    ),
+    "count_leading": Function(
+        "values that are not negative, of each row the first n; 0 for None",
+        _count_leading,
+        _write_leading,
     ),
 }

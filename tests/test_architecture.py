@@ -13,7 +13,8 @@ PACKAGE = ROOT / "fusion"
 # Each layer may import those before it and its own.
 LAYERS = (
     ("contract", "cpulist", "document", "machine", "stopping", "locks"),
-    ("vocabulary", "topology"),
+    ("tensors", "topology", "written"),
+    ("vocabulary",),
     ("expression", "cases"),
     ("formulas", "markdown", "binding"),
     ("numa", "targets", "suite", "workspace", "journal", "plugin"),
@@ -29,7 +30,17 @@ LAYERS = (
     ("session",),
     ("cli", "progress"),
 )
-CHILD = ("__init__", "contract", "document", "vocabulary", "expression", "formulas", "plugin")
+CHILD = (
+    "__init__",
+    "contract",
+    "document",
+    "tensors",
+    "written",
+    "vocabulary",
+    "expression",
+    "formulas",
+    "plugin",
+)
 
 
 def imports(path: Path) -> set[str]:
