@@ -13,7 +13,7 @@ from typing import Any
 
 from invoke import Collection, Context, Exit, task
 
-from fusion import Refusal, cli, history, report, session, terminal, workspace
+from fusion import Refusal, cli, history, progress, report, session, terminal, workspace
 from fusion.cli import (
     DRY_RUN,
     FAILED_TOO,
@@ -193,8 +193,6 @@ def _measure(given: Given) -> None:
 
 
 def _progress(planned: Plan, done: Iterable[str]) -> AbstractContextManager[Watcher]:
-    from fusion import progress  # rich takes longer to import than a dry run takes
-
     return progress.shown(planned, tuple(done), history.seconds(Path(planned.output_dir)))
 
 

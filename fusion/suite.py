@@ -76,6 +76,13 @@ class Suite:
         """List the test files, relative to the root."""
         return tuple(dict.fromkeys(file for file, _, _ in self.functions))
 
+    @cached_property
+    def _files_by_stem(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for file in self.files:
+            found[Path(file).stem].append(file)
+        return dict(found)
+
     def find(self, names: Iterable[str], tests: tuple[str, ...] = ()) -> Benchmark | None:
         """Find the benchmark of an operator by its names: a marker first, else a file's name.
 
@@ -86,9 +93,8 @@ class Suite:
             if name in self._files_by_marker and name not in STEERING_MARKERS:
                 return self._narrowed(Benchmark(name, self._files_by_marker[name]), tests)
         for name in names:
-            files = tuple(file for file in self.files if Path(file).stem == f"test_{name}")
-            if files:
-                return self._narrowed(Benchmark(None, files), tests)
+            if files := self._files_by_stem.get(f"test_{name}"):
+                return self._narrowed(Benchmark(None, tuple(files)), tests)
         return None
 
     def _narrowed(self, benchmark: Benchmark, tests: tuple[str, ...]) -> Benchmark | None:

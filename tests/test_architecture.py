@@ -20,7 +20,7 @@ LAYERS = (
     ("numa", "targets", "suite", "workspace", "journal", "plugin"),
     ("settings", "command"),
     ("plan",),
-    ("records",),
+    ("records", "estimate"),
     ("outcome",),
     ("process",),
     ("runner", "rows"),
@@ -28,7 +28,8 @@ LAYERS = (
     ("history", "merge"),
     ("terminal",),
     ("session",),
-    ("cli", "progress"),
+    ("cli", "live"),
+    ("progress",),
 )
 CHILD = (
     "__init__",
