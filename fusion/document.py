@@ -31,32 +31,27 @@ class Document:
 class _Loader(_BASE):  # type: ignore[misc]
     """Refuse a key that is given twice in one mapping, and keys that cannot be looked up."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        self.flatten_mapping(node)
-        mapping: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = self.construct_object(key_node, deep=True)
-            self._check(key, mapping, key_node)
-            mapping[key] = self.construct_object(value_node, deep=deep)
-        return mapping
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Check a mapping as it was written, before what it merges (``<<``) joins it."""
+        checked = self.__dict__.setdefault("_checked", set())
+        if id(node) not in checked:
+            checked.add(id(node))
+            self._check(node)
+        super().flatten_mapping(node)
 
-    def _check(self, key: Any, mapping: dict[Any, Any], node: yaml.Node) -> None:
-        complaint = None
-        if isinstance(key, (list, dict, set)):
-            complaint = f"expected a plain key, found {key!r}"
-        elif key in mapping:
-            complaint = f"duplicate key {key!r}"
-        if complaint:
-            raise yaml.constructor.ConstructorError(None, None, complaint, node.start_mark)
+    def _check(self, node: yaml.MappingNode) -> None:
+        seen = set()
+        for key_node, _ in node.value:
+            is_merge = key_node.tag == "tag:yaml.org,2002:merge"
+            key = "<<" if is_merge else self.construct_object(key_node, deep=True)
+            if isinstance(key, (list, dict, set)):
+                self._refuse(key_node, f"expected a plain key, found {key!r}")
+            if key in seen:
+                self._refuse(key_node, f"duplicate key {key!r}")
+            seen.add(key)
 
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> Iterable[dict[Any, Any]]:
-    mapping: dict[Any, Any] = {}
-    yield mapping
-    mapping.update(loader.construct_mapping(node, deep=True))
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+    def _refuse(self, node: yaml.Node, complaint: str) -> None:
+        raise yaml.constructor.ConstructorError(None, None, complaint, node.start_mark)
 
 
 def load(path: Path) -> Document:
