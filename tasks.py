@@ -146,6 +146,17 @@ def export_formulas(context: Context, given: Given) -> None:
     print(f"Wrote {session.export_formulas(file, _around())}")
 
 
+@_task((OPERATORS, *cli.AUDIT))
+def audit(context: Context, given: Given) -> None:
+    """Check the formulas: on recorded calls, or against what the real kernels touch."""
+    from fusion.audit import tasks as audits
+
+    text, is_right = audits.run(given, _around(), lambda line: print(line, flush=True))
+    print(text)
+    if not is_right:
+        raise Exit(code=FAILED)
+
+
 @_task((Option("select", "only tests whose name matches, as pytest -k", ""),))
 def test(context: Context, given: Given) -> None:
     """Pass the tests."""
@@ -223,5 +234,15 @@ def _shell(context: Context, arguments: str) -> None:
 
 
 namespace = Collection(
-    run, all_operators, resume, merge, runs, show, list_operators, export_formulas, test, check
+    run,
+    all_operators,
+    resume,
+    merge,
+    runs,
+    show,
+    list_operators,
+    export_formulas,
+    audit,
+    test,
+    check,
 )

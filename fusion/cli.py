@@ -44,6 +44,14 @@ FAILED_TOO = Option(
     "failed", "also run again what did not pass, keeping the earlier attempts", False
 )
 FORCE = Option("force", "go on although something changed, and record what", False)
+AUDIT = (
+    Option("cases", "evaluate the formulas on the recorded calls of this file"),
+    Option("record", "write the calls of FlagGems' benchmarks to this new file, running no kernel"),
+    Option("against", "compare the formulas with another FlagGems checkout, from its text"),
+    Option("document", "write docs/formulas.md and docs/verdicts.json from a whole audit", False),
+    Option("detail", "show every case and its tensors", False),
+    *PLACES[:2],
+)
 _WORD = "word_"
 
 

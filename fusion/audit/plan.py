@@ -24,7 +24,8 @@ class Plan:
     """Bound an audit: at most ``cases`` a benchmark, ``seconds`` and ``bytes_`` of inputs a case.
 
     ``formulas`` is the catalogue to evaluate, ``shapes`` the file of small shapes, and
-    ``observations`` the file that the child appends to.
+    ``observations`` the file that the child appends to. With ``recording`` each call is written to
+    that file and no kernel runs.
     """
 
     targets: tuple[Target, ...]
@@ -34,6 +35,7 @@ class Plan:
     cases: int = 3
     seconds: float = 60.0
     bytes_: int = 1 << 29
+    recording: Path | None = None
 
     def write(self, path: Path) -> None:
         """Write the plan for a child to read."""
@@ -56,4 +58,5 @@ class Plan:
             cases=held["cases"],
             seconds=held["seconds"],
             bytes_=held["bytes_"],
+            recording=Path(held["recording"]) if held["recording"] else None,
         )

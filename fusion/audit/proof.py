@@ -17,6 +17,7 @@ from fusion.audit.plan import VARIABLE, Plan, Target
 from fusion.audit.verdict import Finding, could_not_run, judge
 
 _HERE = Path(__file__).resolve().parent
+SHAPES = _HERE / "shapes.yaml"
 _NEEDED = ("torch", "triton", "numpy", "scipy", "yaml", "pytest", "sqlalchemy", "packaging")
 
 
@@ -59,12 +60,12 @@ def prove(
             targets=tuple(targets),
             observations=Path(folder) / "observations.jsonl",
             formulas=formula_file.resolve(),
-            shapes=_HERE / "shapes.yaml",
+            shapes=SHAPES,
             cases=limits.cases,
             seconds=limits.seconds,
             bytes_=limits.bytes_,
         )
-        found = _run_all(flaggems, python, plan, Path(folder), tell, environ)
+        found = run_all(flaggems, python, plan, Path(folder), tell, environ)
     explained = [_explained(each, catalogue) for each in (*found, *missing)]
     return _in_order(explained, [each.operator for each in chosen])
 
@@ -101,7 +102,7 @@ def find_targets(
     return targets, missing
 
 
-def _run_all(
+def run_all(
     flaggems: Path,
     python: str,
     plan: Plan,

@@ -1,0 +1,106 @@
+"""Check formulas on recorded calls, without PyTorch or FlagGems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from fusion import cases
+from fusion.cases import Call, RecordedTensor
+from fusion.formulas import Catalogue, FormulaError
+from fusion.tensors import dtype_size
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Hold what a formula gives for one recorded call: a value, or why there is none.
+
+    ``intensity`` is FLOP per byte of the call's tensors, for operators whose FLOP are counted.
+    """
+
+    op: str
+    case: int
+    operator: str | None
+    metric: str | None
+    value: int | None
+    intensity: float | None
+    failure: str
+
+
+def replay(catalogue: Catalogue, path: Path) -> tuple[Replayed, ...]:
+    """Evaluate every recorded call of a file; raise CasesError for a file that is none."""
+    counts: dict[str, int] = {}
+    replayed = []
+    for call in cases.load(path):
+        case = counts.get(call.op, 0)
+        counts[call.op] = case + 1
+        replayed.append(_replayed(catalogue, call, case))
+    return tuple(replayed)
+
+
+def table(replayed: Iterable[Replayed]) -> str:
+    """Write a line per operator: cases counted, range of values, intensity, first failure."""
+    lines = [_line(op, list(calls)) for op, calls in groupby(_sorted(replayed), lambda r: r.op)]
+    headers = ["operation", "counted", "unit", "least", "most", "FLOP/byte", "failure"]
+    return tabulate(lines, headers=headers, disable_numparse=True)
+
+
+def summary(replayed: Iterable[Replayed]) -> str:
+    """Say in one line how many calls have an exact positive integer."""
+    every = list(replayed)
+    failed = {call.op for call in every if call.failure}
+    counted = sum(not call.failure for call in every)
+    text = (
+        f"{counted} of {len(every)} calls of {len({call.op for call in every})} operations counted"
+    )
+    return f"{text}; not all of: {', '.join(sorted(failed))}" if failed else text
+
+
+def _replayed(catalogue: Catalogue, call: Call, case: int) -> Replayed:
+    formula = catalogue.find(call.op)
+    if formula is None:
+        return Replayed(call.op, case, None, None, None, None, "no formula has this name")
+    try:
+        value = formula.value(call.args, call.kwargs)
+    except FormulaError as error:
+        return Replayed(call.op, case, formula.operator, formula.metric, None, None, str(error))
+    moved = _nbytes([*call.args, *call.kwargs.values()])
+    intensity = value / moved if formula.category == "compute" and moved else None
+    failure = "" if value > 0 else "the value is 0"
+    return Replayed(call.op, case, formula.operator, formula.metric, value, intensity, failure)
+
+
+def _nbytes(value: Any) -> int:
+    if isinstance(value, RecordedTensor):
+        size = dtype_size(value.dtype)
+        for length in value.shape:
+            size *= length
+        return size
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return sum(map(_nbytes, value)) if isinstance(value, (list, tuple)) else 0
+
+
+def _sorted(replayed: Iterable[Replayed]) -> list[Replayed]:
+    return sorted(replayed, key=lambda call: (call.op, call.case))
+
+
+def _line(op: str, calls: list[Replayed]) -> tuple[str, ...]:
+    values = [call.value for call in calls if call.value is not None]
+    intensities = [call.intensity for call in calls if call.intensity is not None]
+    failures = [call.failure for call in calls if call.failure]
+    metric = next((call.metric for call in calls if call.metric), "") or ""
+    return (
+        op,
+        f"{len(calls) - len(failures)}/{len(calls)}",
+        {"logical_flops": "FLOP", "logical_bytes": "byte"}.get(metric, ""),
+        f"{min(values):,}" if values else "-",
+        f"{max(values):,}" if values else "-",
+        f"{min(intensities):.3g} to {max(intensities):.3g}" if intensities else "-",
+        failures[0][:120] if failures else "",
+    )

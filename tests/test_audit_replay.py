@@ -1,0 +1,83 @@
+"""Formulas are checked on recorded calls without PyTorch or FlagGems."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fusion import formulas
+from fusion.audit import replay
+from fusion.cases import CasesError
+
+from .conftest import RESOURCES
+
+OWN = Path(__file__).parent.parent / "formulas" / "fusion_metrics_formulas.yaml"
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return formulas.load(OWN)
+
+
+def write(tmp_path, *calls):
+    path = tmp_path / "calls.jsonl"
+    path.write_text("".join(json.dumps(call) + "\n" for call in calls))
+    return path
+
+
+def call(op, *shapes, **kwargs):
+    tensors = [{"tensor": list(shape), "dtype": "float16"} for shape in shapes]
+    return {"op": op, "args": tensors, "kwargs": kwargs}
+
+
+def test_every_call_has_a_value_or_a_reason(catalogue, tmp_path):
+    """A call that cannot be counted says why, and costs the others nothing."""
+    path = write(
+        tmp_path,
+        call("silu_and_mul", (4, 8), (4, 8)),
+        call("silu_and_mul"),
+        call("no_such_operator", (1,)),
+    )
+    counted, unbound, unknown = replay.replay(catalogue, path)
+    assert (counted.value, counted.failure) == (3 * 32 * 2, "")
+    assert "expected input 'A'" in unbound.failure
+    assert "no formula" in unknown.failure
+    assert replay.summary((counted, unbound, unknown)) == (
+        "1 of 3 calls of 2 operations counted; not all of: no_such_operator, silu_and_mul"
+    )
+
+
+def test_intensity_is_flop_per_byte_of_the_tensors(catalogue, tmp_path):
+    """A compute operator's intensity divides its FLOP by the bytes of the call's tensors."""
+    vector = {"tensor": [4], "dtype": "float16", "nnz": 3}
+    matrix = {"tensor": [4, 8], "dtype": "float16"}
+    path = write(tmp_path, {"op": "rwkv_mm_sparsity", "args": [vector, matrix]})
+    (one,) = replay.replay(catalogue, path)
+    assert one.value == 2 * 3 * 8
+    assert one.intensity == 48 / (2 * 4 + 2 * 32)
+
+
+def test_table_has_a_line_for_each_operation(catalogue):
+    """The selection of real calls is told operation by operation."""
+    replayed = replay.replay(catalogue, RESOURCES / "cases.jsonl")
+    table = replay.table(replayed)
+    assert len(table.splitlines()) == 2 + len({one.op for one in replayed})
+
+
+def test_file_that_is_none_is_refused_with_its_line(catalogue, tmp_path):
+    """A damaged line is named."""
+    path = tmp_path / "calls.jsonl"
+    path.write_text('{"op": "silu_and_mul", "args": []}\n{"op"\n')
+    with pytest.raises(CasesError, match=r"calls\.jsonl:2"):
+        replay.replay(catalogue, path)
+
+
+def test_all_recorded_calls_are_counted_or_named(catalogue, shared):
+    """Of the 1,070 recorded calls each is an exact positive integer, or lacks recorded values."""
+    replayed = replay.replay(catalogue, shared / "cases" / "fused_core.jsonl")
+    failures = {one.failure.split(":")[1].split(",")[0].strip() for one in replayed if one.failure}
+    assert len(replayed) == 1070
+    assert failures == {"expected a tensor whose values were recorded"}
+    assert sum(not one.failure for one in replayed) >= 1031
