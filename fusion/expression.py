@@ -16,7 +16,7 @@ from typing import Any, Callable, Collection, Mapping
 
 from fusion import Refusal
 from fusion.document import nearest
-from fusion.tensors import EvaluationError
+from fusion.tensors import EvaluationError, short
 from fusion.vocabulary import FUNCTIONS
 
 MAX_LENGTH, MAX_DEPTH = 10_000, 60
@@ -276,6 +276,8 @@ def _operand(value: Any) -> Any:
     value = plain(value)
     if isinstance(value, float):
         return Fraction(str(value))
+    if not isinstance(value, (int, Fraction)):
+        raise TypeError(f"expected a number, found {short(value)}")
     return value
 
 
