@@ -55,4 +55,5 @@ def _told(verdict: Mapping[str, Any] | None) -> str:
     if verdict is None:
         return "not run."
     text = f"{verdict['verdict']} ({verdict['exact']} of {verdict['cases']} cases exact)"
-    return f"{text}; {verdict['because']}." if verdict["because"] else f"{text}."
+    because = verdict["because"].rstrip(".").replace(".; ", "; ")
+    return f"{text}; {because}." if because else f"{text}."
