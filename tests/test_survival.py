@@ -42,7 +42,14 @@ def start(bench, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_take_signals,
     )
+
+
+def _take_signals():
+    """Undo what a background job or nohup inherits: ignored signals stay ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def children_of(folder):
@@ -100,9 +107,12 @@ def test_killed_child_is_a_crash_and_the_run_goes_on(bench):
 def test_signal_stops_cleanly_and_tells_how_to_resume(bench, number):
     """A signal ends the children, exits 130 and prints the command that goes on."""
     runner = start(bench, "run", "--ops", "good,hanging")
-    wait_for(lambda: any(bench.output.glob("runs/*/ops/hanging/attempt-0/cases.jsonl")))
-    runner.send_signal(number)
-    output, _ = runner.communicate(timeout=30)
+    try:
+        wait_for(lambda: any(bench.output.glob("runs/*/ops/hanging/attempt-0/cases.jsonl")))
+        runner.send_signal(number)
+        output, _ = runner.communicate(timeout=30)
+    finally:
+        runner.kill()
     (kept,) = history.journals(bench.output)
     assert runner.returncode == 130
     assert f"inv resume {kept.folder.name}" in output
