@@ -36,6 +36,9 @@ FIRST_CASE = {
     "gelu_and_mul": [[6, 8], [6, 8]],
     "geglu": [[6, 8], None],
     "reglu": [[6, 8], None],
+    "dgeglu": [[6, 4], [6, 8], None],
+    "dreglu": [[6, 4], [6, 8], None],
+    "weight_norm": [[6, 8], [6, 1], 0],
     "fused_add_rms_norm": [[6, 8], [6, 8], [8], [8], 1e-5],
     "skip_layer_norm": [[6, 8], [6, 8], [8], [8], [8]],
     "apply_rotary_pos_emb": [[4, 7, 8, 64], [4, 7, 1, 64], [7, 32], [7, 32]],
@@ -71,7 +74,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run the suite's pytest in a folder that holds the tiny shapes."""
     (folder / "shapes.yaml").write_text(SHAPES)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-s", "--strict-markers"]
+    command = [sys.executable, "-m", "pytest", "-s", "--strict-markers"]
     fixed = ["--warmup", "1", "--iter", "1", "--shape_file", "shapes.yaml", "--record", "log"]
     chosen = [*command, str(root / "benchmark"), *fixed, *options]
     return subprocess.run(
@@ -94,12 +97,16 @@ def not_json(text: str) -> Any:
 
 
 def records(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Read the one record log of a folder: (operator, dtype) -> record."""
+    """Read the one record log of a folder: (operator, dtype) -> record, with all its cases."""
     (log,) = folder.glob("result*.log")
     first, *lines = log.read_text().splitlines()
     assert first == "[INFO] Benchmark record logger enabled"
     parsed = [json.loads(line[len("[INFO] ") :], parse_constant=not_json) for line in lines]
-    return {(record["op_name"], record["dtype"]): record for record in parsed}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in parsed:
+        known = found.setdefault((record["op_name"], record["dtype"]), {**record, "result": []})
+        known["result"] += record["result"]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -157,15 +164,16 @@ def test_record_is_named_after_the_command_line(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "reglu", "--dtypes", "float32", "-k", "reglu" + " or reglu" * 40)
     assert done.returncode == 0, done.stdout + done.stderr
     (log,) = tmp_path.glob("*.log")
-    assert log.name.startswith("result-p_no:cacheprovider-s--strict-markers_")
+    assert log.name.startswith("result-s--strict-markers_")
     assert len(log.name.encode()) == 255
 
 
 def test_no_record_unless_asked(tmp_path: Path) -> None:
-    """Without a record nothing is written to the working directory."""
+    """Without a record nothing is written, neither here nor beside the suite."""
     done = run(tmp_path, "-m", "reglu", "--record", "none")
     assert done.returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["shapes.yaml"]
+    assert not (EMBEDDED / ".pytest_cache").exists()
 
 
 def test_bfloat16_fails_like_a_dtype_that_a_device_lacks(tmp_path: Path) -> None:
@@ -175,6 +183,13 @@ def test_bfloat16_fails_like_a_dtype_that_a_device_lacks(tmp_path: Path) -> None
     message = "ValueError: Given dtype(s) 'bfloat16' can't be supported by this op 'silu_and_mul'"
     assert message in done.stdout
     assert records(tmp_path) == {}
+
+
+def test_operator_may_be_measured_by_several_tests(everything: Path) -> None:
+    """weight_norm has a test for each axis, with a record of its own."""
+    cases = records(everything)["weight_norm", "float32"]["result"]
+    firsts = [case["shape_detail"] for case in cases if case["shape_detail"][0] == [3, 5, 16]]
+    assert firsts == [[[3, 5, 16], [3, 1, 1], 0], [[3, 5, 16], [1, 1, 16], 2]]
 
 
 def test_one_dtype_gives_one_record(tmp_path: Path) -> None:
@@ -300,9 +315,9 @@ def test_unavailable_attention_features_fail_one_case(tmp_path: Path) -> None:
 TEXTBOOK = """
 import json, math
 import numpy as np
-from benchmark import base, gated, norms, test_apply_rotary_pos_emb as rope
+from benchmark import base, gated, gradients, norms, test_apply_rotary_pos_emb as rope
 from benchmark import test_cross_entropy_loss as entropy, test_flash_attention_forward as attention
-from benchmark import test_moe_sum as moe
+from benchmark import test_moe_sum as moe, test_weight_norm as weight
 draw = lambda *shape, seed=0: base.normal(shape, "float32", seed)
 errors = {}
 def compare(name, found, wanted):
@@ -315,6 +330,16 @@ a, b = d(x)[:, :129], d(x)[:, 129:]
 compare("reglu", gated.RELU.blocked_halves(x, None), np.where(a > 0, a, 0) * b)
 tanh = np.tanh((2 / math.pi) ** 0.5 * (a + 0.044715 * a**3))
 compare("geglu", gated.GELU_TANH.blocked_halves(x, None), a * (1 + tanh) / 2 * b)
+def halves(slope, active):
+    return np.concatenate([d(x)[:, :129] * z[:, 129:] * slope, d(x)[:, :129] * active], 1)
+z = d(y)
+u = z[:, :129]
+relu = halves(u > 0, np.where(u > 0, u, 0))
+compare("dreglu", gradients.RELU.blocked(x[:, :129], y, None), relu)
+gelu = lambda v: v * (1 + np.tanh((2 / math.pi) ** 0.5 * (v + 0.044715 * v**3))) / 2
+slope = (gelu(u + 1e-5) - gelu(u - 1e-5)) / 2e-5
+dgeglu = gradients.GELU_TANH.blocked(x[:, :129], y, None)
+compare("dgeglu", dgeglu, halves(slope, gelu(u)))
 w, c, s = draw(258, seed=3), draw(258, seed=4), d(x) + y
 mean, spread = s.mean(1)[:, None], s.std(1)[:, None]
 layer = norms.skip_layer_norm_blocked(x, y, (258,), w, c)
@@ -364,6 +389,9 @@ for n, (queries, keys) in enumerate([(50, 20), (20, 50), (1, 33)]):
 m, out = draw(40, 3, 258), np.zeros((40, 258), np.float32)
 moe.blocked(m, out)
 compare("moe_sum", out, d(m).sum(1))
+for axis, g in ((0, draw(40, 1, 1)), (2, draw(1, 1, 258))):
+    lengths = np.sqrt((d(m) ** 2).sum(tuple({0, 1, 2} - {axis}), keepdims=True))
+    compare(f"weight_norm {axis}", weight.blocked(m, g, axis), m / lengths * g)
 print(json.dumps(errors))
 """
 
@@ -371,7 +399,7 @@ print(json.dumps(errors))
 def test_operators_compute_what_their_names_promise() -> None:
     """Every operator agrees with its textbook definition in double precision."""
     errors = script(TEXTBOOK)
-    assert len(errors) == 26
+    assert len(errors) == 30
     assert {name: error for name, error in errors.items() if not error < 2e-5} == {}
 
 
@@ -414,7 +442,7 @@ for path in sorted(pathlib.Path(base.__file__).parent.glob("test_*.py")):
     for name, test in vars(module).items():
         if name.startswith("test_"):
             test()
-print(json.dumps([sizes.last_level_cache(), sizes.beyond_cache(), found]))
+print(json.dumps([sizes.last_level_caches(sizes.SYSFS), sizes.beyond_cache(), found]))
 """
 
 
@@ -430,29 +458,83 @@ def test_default_sizes_reach_beyond_the_last_level_cache() -> None:
         assert all(max(cases) > cache for cases in found.values())
 
 
-@pytest.mark.parametrize(
-    ("cache", "expected"), [("32768K", 128), ("512M", 1024), ("105M", 420), (None, 128)]
-)
-def test_large_case_is_four_caches_within_limits(
-    tmp_path: Path, cache: str | None, expected: int
-) -> None:
-    """The large case is four last-level caches, at least 128 MiB, at most 1 GiB."""
-    levels = [("Data", "48K"), ("Instruction", "900M")] + ([("Unified", cache)] if cache else [])
-    for index, (kind, size) in enumerate(levels):
-        folder = tmp_path / "cpu3" / "cache" / f"index{index}"
-        folder.mkdir(parents=True)
-        (folder / "type").write_text(kind + "\n")
-        (folder / "size").write_text(size + "\n")
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    """Lay out a machine of 16 CPUs on two nodes; four CPUs share a cache of 96 MiB."""
+    for number in range(16):
+        cpu = tmp_path / f"sys/devices/system/cpu/cpu{number}"
+        first = number - number % 4
+        levels = [
+            ("1", "Data", "48K", f"{number}"),
+            ("1", "Instruction", "900M", f"{number}"),
+            ("2", "Unified", "1024K", f"{number}"),
+            ("3", "Unified", "96M", f"{first}-{first + 3}"),
+        ]
+        for index, texts in enumerate(levels):
+            write(cpu / f"cache/index{index}", ("level", "type", "size", "shared_cpu_list"), texts)
+        (cpu / f"node{number // 8}").mkdir()
+    return tmp_path
+
+
+def write(folder: Path, names: tuple[str, ...], texts: tuple[str, ...]) -> None:
+    """Write small files as the kernel shows them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in zip(names, texts, strict=True):
+        (folder / name).write_text(text + "\n")
+
+
+def large_case(root: Path, cpus: list[int], threads: int) -> int:
+    """Return the MiB of the large case of a process on some CPUs of a machine."""
     text = f"""
 import json, pathlib
-from benchmark import sizes
-cache = sizes.last_level_cache(pathlib.Path({str(tmp_path)!r}))
-sizes.last_level_cache, sizes.available_memory = lambda: cache, lambda: None
-free = sizes.beyond_cache()
-sizes.available_memory = lambda: 80 * sizes.MIB
-print(json.dumps([free // sizes.MIB, sizes.beyond_cache() // sizes.MIB]))
+from benchmark import sizes, threads
+threads.own_cpus = lambda: {cpus}
+sizes.SYSFS, sizes.PROCFS = (pathlib.Path({str(root)!r}) / name for name in ("sys", "proc"))
+print(json.dumps(sizes.beyond_cache() / sizes.MIB))
 """
-    assert script(text) == [expected, 10]
+    return int(script(text, OMP_NUM_THREADS=str(threads)))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "threads", "expected"),
+    [
+        ([2, 3], 2, 4 * 96),
+        ([1, 5], 2, 8 * 96),
+        ([1, 5], 1, 4 * 96),
+        (list(range(16)), 32, 1024),
+        ([99], 1, 128),
+    ],
+)
+def test_large_case_is_four_times_the_caches_of_its_threads(
+    server: Path, cpus: list[int], threads: int, expected: int
+) -> None:
+    """Each cache that a thread can fill counts once, up to 1 GiB; unknown ones give 128 MiB."""
+    assert large_case(server, cpus, threads) == expected
+
+
+def test_large_case_is_halved_until_it_fits_the_memory(server: Path) -> None:
+    """A sixteenth of what the system, the CPUs' node or the control group leaves is the limit."""
+    near = [2, 3]
+    available = f"MemTotal: 99999999 kB\nMemAvailable: {16 * 200 << 10} kB"
+    write(server / "proc", ("meminfo",), (available,))
+    assert large_case(server, near, 2) == 192
+    lines = [
+        f"MemFree: {16 * 40 << 10}",
+        f"Inactive(file): {16 * 10 << 10}",
+        "Active(anon): 9999999",
+    ]
+    node = server / "sys/devices/system/cpu/cpu2/node0"
+    write(node, ("meminfo",), ("\n".join(f"Node 0 {line} kB" for line in lines),))
+    assert large_case(server, near, 2) == 48
+    write(server / "proc/self", ("cgroup",), ("4:pids:/\n0::/slurm/job_7/step_0",))
+    groups = server / "sys/fs/cgroup/slurm"
+    write(groups / "job_7/step_0", ("memory.max",), ("max",))
+    write(groups, ("memory.max",), (str(16 * 30 << 20),))
+    assert large_case(server, near, 2) == 24
+    write(server / "proc/self", ("cgroup",), ("4:cpu,memory:/slurm/job_7",))
+    older = server / "sys/fs/cgroup/memory/slurm"
+    write(older, ("memory.limit_in_bytes",), (str(16 * 13 << 20),))
+    assert large_case(server, near, 2) == 12
 
 
 def test_threads_follow_the_environment_and_blas_keeps_to_one() -> None:

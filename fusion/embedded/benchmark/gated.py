@@ -13,7 +13,8 @@ from . import base, blocks, sizes
 _ERF_SCALE = 0.3275911
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ROOT_HALF = 0.7071067811865476
-_TANH_SCALE, _TANH_CUBE = 0.7978845608028654, 0.044715
+# Of gelu's approximation by tanh: the root of 2 / pi, and the factor of the cube.
+TANH_SCALE, TANH_CUBE = 0.7978845608028654, 0.044715
 _WIDTH = 4096
 
 
@@ -34,8 +35,11 @@ class PairBenchmark(base.GenericBenchmark):
         yield base.normal(shape, dtype, seed=1), base.normal(shape, dtype, seed=2)
 
 
-class TexGluForwardBenchmark(base.GenericBenchmark):
-    """Measure an operator of one array [.., 2 H] and an absent quantizer; its result is [.., H]."""
+class TexGluBenchmark(base.GenericBenchmark):
+    """Measure an operator of the halves of the last axis: [.., 2 H]."""
+
+    # Halves of a row that are read or written.
+    halves = 3
 
     def accepts(self, shape: Any) -> bool:
         """Leave out what has no halves."""
@@ -43,12 +47,16 @@ class TexGluForwardBenchmark(base.GenericBenchmark):
 
     def core_shapes(self, itemsize: int) -> list[Any]:
         """Return two shapes inside the caches and one well beyond."""
-        large = sizes.rows_beyond_cache(2 * _WIDTH, _WIDTH, itemsize=itemsize)
+        large = sizes.rows_beyond_cache(self.halves * _WIDTH, itemsize=itemsize)
         return [(64, 64), (1024, 1024), (large, 2 * _WIDTH)]
 
     def more_shapes(self, itemsize: int) -> list[Any]:
         """Return an odd matrix and a stack of matrices."""
         return [(1000, 258), (16, 128, 512)]
+
+
+class TexGluForwardBenchmark(TexGluBenchmark):
+    """Measure an operator of one array [.., 2 H] and an absent quantizer; its result is [.., H]."""
 
     def input_fn(self, shape: Any, dtype: str) -> Iterator[tuple[Any, ...]]:
         """Make (x, None)."""
@@ -148,17 +156,27 @@ def _gelu_block(x: Any, out: Any) -> None:
     _half_gated(x, out)
 
 
-def _gelu_tanh(x: Any) -> Any:
-    return 0.5 * x * (1 + np.tanh(_TANH_SCALE * x * (1 + _TANH_CUBE * x * x)))
+def gelu_tanh(x: Any) -> Any:
+    """Return the hyperbolic tangent inside gelu's approximation 0.5 x (1 + tanh(..))."""
+    return np.tanh(TANH_SCALE * x * (1 + TANH_CUBE * x * x))
 
 
-def _gelu_tanh_block(x: Any, out: Any) -> None:
+def gelu_tanh_block(x: Any, out: Any) -> None:
+    """Leave in ``out`` what ``gelu_tanh`` returns."""
     np.multiply(x, x, out=out)
-    np.multiply(out, _TANH_CUBE, out=out)
+    np.multiply(out, TANH_CUBE, out=out)
     np.add(out, 1, out=out)
     np.multiply(out, x, out=out)
-    np.multiply(out, _TANH_SCALE, out=out)
+    np.multiply(out, TANH_SCALE, out=out)
     np.tanh(out, out=out)
+
+
+def _gelu_by_tanh(x: Any) -> Any:
+    return 0.5 * x * (1 + gelu_tanh(x))
+
+
+def _gelu_by_tanh_block(x: Any, out: Any) -> None:
+    gelu_tanh_block(x, out)
     _half_gated(x, out)
 
 
@@ -178,5 +196,5 @@ def _relu_block(x: Any, out: Any) -> None:
 
 SILU = Gate(_silu, _silu_block)
 GELU = Gate(_gelu, _gelu_block)
-GELU_TANH = Gate(_gelu_tanh, _gelu_tanh_block)
+GELU_TANH = Gate(_gelu_by_tanh, _gelu_by_tanh_block)
 RELU = Gate(_relu, _relu_block)

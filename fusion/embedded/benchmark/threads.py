@@ -19,14 +19,14 @@ def count() -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    return min(MAXIMUM, available_cpus())
+    return min(MAXIMUM, len(own_cpus()))
 
 
-def available_cpus() -> int:
-    """Count the CPUs that this process may run on."""
+def own_cpus() -> list[int]:
+    """List the CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def hold_blas(environment: MutableMapping[str, str]) -> None:
