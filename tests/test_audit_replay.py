@@ -62,6 +62,7 @@ def test_intensity_is_flop_per_byte_of_the_tensors(catalogue, tmp_path):
 def test_table_has_a_line_for_each_operation(catalogue):
     """The selection of real calls is told operation by operation."""
     replayed = replay.replay(catalogue, RESOURCES / "cases.jsonl")
+    assert len(replay.detail(replayed).splitlines()) == 2 + len(replayed)
     table = replay.table(replayed)
     assert len(table.splitlines()) == 2 + len({one.op for one in replayed})
 

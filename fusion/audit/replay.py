@@ -16,6 +16,9 @@ from fusion.formulas import Catalogue, FormulaError
 from fusion.tensors import dtype_size
 
 
+_UNITS = {"logical_flops": "FLOP", "logical_bytes": "byte"}
+
+
 @dataclass(frozen=True)
 class Replayed:
     """Hold what a formula gives for one recorded call: a value, or why there is none.
@@ -47,6 +50,23 @@ def table(replayed: Iterable[Replayed]) -> str:
     """Write a line per operator: cases counted, range of values, intensity, first failure."""
     lines = [_line(op, list(calls)) for op, calls in groupby(_sorted(replayed), lambda r: r.op)]
     headers = ["operation", "counted", "unit", "least", "most", "FLOP/byte", "failure"]
+    return tabulate(lines, headers=headers, disable_numparse=True)
+
+
+def detail(replayed: Iterable[Replayed]) -> str:
+    """Write a line per recorded call: value, unit, intensity, failure."""
+    lines = [
+        (
+            call.op,
+            str(call.case),
+            "-" if call.value is None else f"{call.value:,}",
+            _UNITS.get(call.metric or "", ""),
+            "-" if call.intensity is None else f"{call.intensity:.3g}",
+            call.failure[:120],
+        )
+        for call in _sorted(replayed)
+    ]
+    headers = ["operation", "case", "value", "unit", "FLOP/byte", "failure"]
     return tabulate(lines, headers=headers, disable_numparse=True)
 
 
@@ -98,7 +118,7 @@ def _line(op: str, calls: list[Replayed]) -> tuple[str, ...]:
     return (
         op,
         f"{len(calls) - len(failures)}/{len(calls)}",
-        {"logical_flops": "FLOP", "logical_bytes": "byte"}.get(metric, ""),
+        _UNITS.get(metric, ""),
         f"{min(values):,}" if values else "-",
         f"{max(values):,}" if values else "-",
         f"{min(intensities):.3g} to {max(intensities):.3g}" if intensities else "-",

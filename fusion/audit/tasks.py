@@ -30,7 +30,7 @@ def run(given: Mapping[str, Any], around: Surroundings, tell: Tell) -> tuple[str
             f"audit: expected one of --cases, --record, --against, found {chosen}"
         )
     if given["cases"]:
-        return _replayed(_catalogue(around), around.folder / given["cases"])
+        return _replayed(_catalogue(around), around.folder / given["cases"], bool(given["detail"]))
     places, catalogue, _ = session.survey(cli.read({**given, "python": None}), around)
     if given["against"]:
         return _drifted(catalogue, places, around.folder / given["against"])
@@ -55,10 +55,12 @@ def _catalogue(around: Surroundings) -> Catalogue:
     return formulas.load(workspace.formula_file(around.environ))
 
 
-def _replayed(catalogue: Catalogue, path: Path) -> tuple[str, bool]:
+def _replayed(catalogue: Catalogue, path: Path, in_detail: bool) -> tuple[str, bool]:
     replayed = replay.replay(catalogue, path)
     is_right = not any(call.failure for call in replayed)
-    return f"{replay.table(replayed)}\n\n{replay.summary(replayed)}", is_right
+    parts = [replay.detail(replayed)] if in_detail else []
+    parts += [replay.table(replayed), replay.summary(replayed)]
+    return "\n\n".join(parts), is_right
 
 
 def _drifted(catalogue: Catalogue, places: Workspace, other: Path) -> tuple[str, bool]:
