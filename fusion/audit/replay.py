@@ -15,7 +15,6 @@ from fusion.cases import Call, RecordedTensor
 from fusion.formulas import Catalogue, FormulaError
 from fusion.tensors import dtype_size
 
-
 _UNITS = {"logical_flops": "FLOP", "logical_bytes": "byte"}
 
 
