@@ -6,7 +6,7 @@ import pytest
 
 from fusion import formulas
 from fusion.audit import drift
-from fusion.audit.drift import Change
+from fusion.audit.drift import Change, DriftError
 
 FORMULAS = """
 version: 1
@@ -63,9 +63,16 @@ def test_the_known_revision_has_no_drift(catalogue, checkout):
 def test_new_export_is_told(catalogue, checkout):
     """An export without a formula is new."""
     rewrite(checkout, "src/flag_gems/fused/__init__.py", '__all__ = ["first", "third"]\n')
-    assert drift.drift(catalogue, checkout) == (
-        Change("new", "third", "exported without a formula"),
-    )
+    told = "exported without a formula; no benchmark has its name"
+    assert drift.drift(catalogue, checkout) == (Change("new", "third", told),)
+
+
+def test_new_export_is_told_with_its_benchmark(catalogue, checkout):
+    """A new operator that has a benchmark is worth a formula, and the file is named."""
+    rewrite(checkout, "src/flag_gems/fused/__init__.py", '__all__ = []\n__all__ += ["third"]\n')
+    rewrite(checkout, "benchmark/test_third.py", "@pytest.mark.third\ndef test_it():\n    pass\n")
+    (change,) = drift.drift(catalogue, checkout)
+    assert change.told == "exported without a formula; its benchmark is benchmark/test_third.py"
 
 
 def test_operator_without_a_benchmark_is_gone(catalogue, checkout):
@@ -89,6 +96,65 @@ def test_lost_parameter_is_told_with_those_that_are_left(catalogue, checkout):
     rewrite(checkout, "src/flag_gems/fused/first.py", FIRST.replace("x,", "input,"))
     (change,) = drift.drift(catalogue, checkout)
     assert change == Change("arguments", "first", "x not among input, scale")
+
+
+def test_lost_parameter_may_be_among_keywords_that_are_not_named(catalogue, checkout):
+    """A function that takes any keyword may still take the input; nothing is claimed."""
+    rewrite(checkout, "src/flag_gems/fused/first.py", "def first(*args, **kwargs):\n    pass\n")
+    assert drift.drift(catalogue, checkout) == ()
+
+
+def test_shifted_parameter_is_told_with_both_positions(catalogue, checkout):
+    """A parameter put before the input makes the formula bind another argument."""
+    rewrite(checkout, "src/flag_gems/fused/first.py", FIRST.replace("x,", "out, x,"))
+    (change,) = drift.drift(catalogue, checkout)
+    assert change == Change("arguments", "first", "x at 1, expected at 0")
+
+
+def test_operator_whose_benchmark_has_only_an_alias_is_renamed(catalogue, checkout):
+    """A benchmark that is found by an alias alone is told by that name."""
+    (checkout / "benchmark/test_first.py").unlink()
+    text = "@pytest.mark.first_too\ndef test_it():\n    pass\n"
+    rewrite(checkout, "benchmark/test_other.py", text)
+    (change,) = drift.drift(catalogue, checkout)
+    assert change == Change("renamed", "first", "its benchmark is found as first_too")
+
+
+@pytest.mark.parametrize(
+    "name, is_known", [("first", True), ("first_too", True), ("primal", False)]
+)
+def test_name_in_the_record_is_one_of_the_formula(catalogue, checkout, name, is_known):
+    """A benchmark that records its calls by a name that the formula lacks is told."""
+    text = f'@pytest.mark.first\ndef test_first():\n    run(op_name="{name}")\n'
+    rewrite(checkout, "benchmark/test_first.py", text)
+    told = [] if is_known else [Change("renamed", "first", f"its benchmark records it as {name}")]
+    assert list(drift.drift(catalogue, checkout)) == told
+
+
+def test_moved_kernel_is_followed_by_the_import(catalogue, checkout):
+    """A kernel that moved is told with its new file, and its parameters are compared there."""
+    (checkout / "src/flag_gems/fused/first.py").unlink()
+    text = 'from flag_gems.fused.moved import first\n__all__ = ["first", "second"]\n'
+    rewrite(checkout, "src/flag_gems/fused/__init__.py", text)
+    rewrite(checkout, "src/flag_gems/fused/moved.py", "def first(y):\n    pass\n")
+    renamed, arguments = drift.drift(catalogue, checkout)
+    assert renamed.told.endswith("; now in src/flag_gems/fused/moved.py")
+    assert arguments == Change("arguments", "first", "x not among y")
+
+
+def test_exports_that_are_no_python_are_refused(catalogue, checkout):
+    """A checkout whose exports cannot be read is refused by the file's name."""
+    rewrite(checkout, "src/flag_gems/fused/__init__.py", "__all__ = [\n")
+    with pytest.raises(DriftError, match=r"fused/__init__\.py"):
+        drift.drift(catalogue, checkout)
+
+
+def test_known_difference_stays_known_when_another_parameter_comes(catalogue, checkout):
+    """What a formula never found is not told again because its surroundings changed."""
+    rewrite(checkout, "src/flag_gems/fused/first.py", FIRST.replace("x,", "input,"))
+    known = drift.drift(catalogue, checkout)
+    rewrite(checkout, "src/flag_gems/fused/first.py", FIRST.replace("x,", "input, out,"))
+    assert drift.drift(catalogue, checkout, known) == ()
 
 
 def test_known_differences_are_not_told_again(catalogue, checkout):

@@ -31,12 +31,26 @@ def render(catalogue: Catalogue, verdicts: Mapping[str, Any]) -> str:
 
 def _counts(catalogue: Catalogue, operators: Mapping[str, Any]) -> str:
     enabled = [each.operator for each in catalogue.formulas.values() if each.enabled]
-    kinds = [operators[name]["kind"] for name in enabled if name in operators]
-    exact = sum(kind == "exact" for kind in kinds)
-    return (
-        f"{len(catalogue.formulas)} operators, {len(enabled)} enabled; {exact} exact, "
-        f"{len(kinds) - exact} with a difference that their entry explains."
-    )
+    kinds = [_kind(operators, name) for name in enabled]
+    differing = [name for name in enabled if _kind(operators, name) in ("within", "differs")]
+    explained = sum(bool(catalogue.formulas[name].explanation) for name in differing)
+    exact = kinds.count("exact")
+    told = [
+        f"{len(catalogue.formulas)} operators, {len(enabled)} enabled; {exact} exact",
+        f"{explained} with a difference that their entry explains",
+    ]
+    others = {
+        "with a difference that none explains": len(differing) - explained,
+        "that could not run": kinds.count("could not run"),
+        "without a value": kinds.count("no formula"),
+        "not run": kinds.count(None),
+    }
+    told += [f"{count} {what}" for what, count in others.items() if count]
+    return f"{', '.join(told)}."
+
+
+def _kind(operators: Mapping[str, Any], name: str) -> str | None:
+    return operators[name]["kind"] if name in operators else None
 
 
 def _entry(formula: Formula, verdict: Mapping[str, Any] | None) -> str:

@@ -23,15 +23,16 @@ class Target:
 class Plan:
     """Bound an audit: at most ``cases`` a benchmark, ``seconds`` and ``bytes_`` of inputs a case.
 
-    ``formulas`` is the catalogue to evaluate, ``shapes`` the file of small shapes, and
-    ``observations`` the file that the child appends to. With ``recording`` each call is written to
-    that file and no kernel runs.
+    ``formulas`` is the catalogue to evaluate, ``shapes`` the file of small shapes (None: the
+    suite's own), and ``observations`` the file that the child appends to. With ``recording`` each
+    call is written to that file and no kernel runs; ``bytes_`` is then the largest tensor that
+    gets values.
     """
 
     targets: tuple[Target, ...]
     observations: Path
     formulas: Path | None
-    shapes: Path
+    shapes: Path | None
     cases: int = 3
     seconds: float = 60.0
     bytes_: int = 1 << 29
@@ -54,7 +55,7 @@ class Plan:
             targets=targets,
             observations=Path(held["observations"]),
             formulas=Path(formulas) if formulas else None,
-            shapes=Path(held["shapes"]),
+            shapes=Path(held["shapes"]) if held["shapes"] else None,
             cases=held["cases"],
             seconds=held["seconds"],
             bytes_=held["bytes_"],

@@ -12,8 +12,9 @@ from tabulate import tabulate
 
 from fusion import cases
 from fusion.cases import Call, RecordedTensor
+from fusion.document import nearest
 from fusion.formulas import Catalogue, FormulaError
-from fusion.tensors import dtype_size
+from fusion.tensors import EvaluationError, dtype_size
 
 _UNITS = {"logical_flops": "FLOP", "logical_bytes": "byte"}
 
@@ -34,11 +35,17 @@ class Replayed:
     failure: str
 
 
-def replay(catalogue: Catalogue, path: Path) -> tuple[Replayed, ...]:
-    """Evaluate every recorded call of a file; raise CasesError for a file that is none."""
+def replay(catalogue: Catalogue, path: Path, operators: Iterable[str] = ()) -> tuple[Replayed, ...]:
+    """Evaluate every recorded call of a file, or those of some operators.
+
+    Raise CasesError for a file that is none, UnknownOperator for a name that no formula has.
+    """
+    chosen = {catalogue.resolve(name).operator for name in operators}
     counts: dict[str, int] = {}
     replayed = []
     for call in cases.load(path):
+        if chosen and _operator(catalogue, call) not in chosen:
+            continue
         case = counts.get(call.op, 0)
         counts[call.op] = case + 1
         replayed.append(_replayed(catalogue, call, case))
@@ -80,18 +87,32 @@ def summary(replayed: Iterable[Replayed]) -> str:
     return f"{text}; not all of: {', '.join(sorted(failed))}" if failed else text
 
 
+def _operator(catalogue: Catalogue, call: Call) -> str | None:
+    formula = catalogue.find(call.op)
+    return formula.operator if formula else None
+
+
 def _replayed(catalogue: Catalogue, call: Call, case: int) -> Replayed:
     formula = catalogue.find(call.op)
     if formula is None:
-        return Replayed(call.op, case, None, None, None, None, "no formula has this name")
+        known = [name for each in catalogue.formulas.values() for name in each.names]
+        told = f"no formula has this name{nearest(call.op, known)}"
+        return Replayed(call.op, case, None, None, None, None, told)
     try:
         value = formula.value(call.args, call.kwargs)
     except FormulaError as error:
         return Replayed(call.op, case, formula.operator, formula.metric, None, None, str(error))
-    moved = _nbytes([*call.args, *call.kwargs.values()])
-    intensity = value / moved if formula.category == "compute" and moved else None
+    intensity = _intensity(call, value) if formula.category == "compute" else None
     failure = "" if value > 0 else "the value is 0"
     return Replayed(call.op, case, formula.operator, formula.metric, value, intensity, failure)
+
+
+def _intensity(call: Call, flop: int) -> float | None:
+    try:
+        moved = _nbytes([*call.args, *call.kwargs.values()])
+    except EvaluationError:
+        return None  # a dtype of unknown size
+    return flop / moved if moved else None
 
 
 def _nbytes(value: Any) -> int:

@@ -18,6 +18,7 @@ import yaml
 
 from fusion.audit.child import recording
 from fusion.audit.child.hooks import tensors_of
+from fusion.audit.child.large import Large
 from fusion.audit.child.observation import Named, OutOfTime, observe
 from fusion.audit.plan import Plan, Target
 
@@ -25,21 +26,29 @@ from fusion.audit.plan import Plan, Target
 _PREFERRED = (torch.float16, torch.float32, torch.bfloat16)
 
 
+class LeftOutError(RuntimeError):
+    """Say which inputs of a benchmark were not recorded, and why."""
+
+
 class Audited:
     """Follow every benchmark object of one test."""
 
-    def __init__(self, plan: Plan, target: Target, report: Callable[..., None]) -> None:
+    def __init__(
+        self, plan: Plan, target: Target, report: Callable[..., None], file: str = ""
+    ) -> None:
         self._plan = plan
         self._target = target
         self._report = report
-        small = yaml.safe_load(plan.shapes.read_text())
-        self._shapes = small["shapes"]
-        self._parameters = small["parameters"]
-        self._limits = small["limits"]
+        self._file = file
+        small = yaml.safe_load(plan.shapes.read_text()) if plan.shapes else {}
+        self._shapes = small.get("shapes", {})
+        self._parameters = small.get("parameters", {})
+        self._limits = small.get("limits", {})
         self._formula = _formula(plan, target.operator)
         self._catalogue = _catalogue(plan)
         self._case = 0
         self._evaluated: dict[str, Any] = {}
+        self._left_out: list[str] = []
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -50,10 +59,22 @@ class Audited:
         for cls, run in replaced:
             cls.run = self._followed(run)
         try:
-            yield
+            with self._without_large_values():
+                yield
         finally:
             for cls, run in replaced:
                 cls.run = run
+
+    @contextmanager
+    def _without_large_values(self) -> Iterator[None]:
+        """While recording, keep large tensors as shapes; at the end tell what is missing."""
+        if self._plan.recording is None:
+            yield
+            return
+        with Large(self._plan.bytes_):
+            yield
+        if self._left_out:
+            raise LeftOutError("; ".join(dict.fromkeys(self._left_out)))
 
     def _shrink_parameters(self) -> None:
         """Have the modules' own parameter classes make small parameters."""
@@ -95,11 +116,25 @@ class Audited:
         def get_input_iter(
             original: Callable[..., Any], *args: Any, **kwargs: Any
         ) -> Iterator[Any]:
+            if self._plan.recording is not None:
+                yield from self._all_inputs(benchmark, original(*args, **kwargs))
+                return
             limit = self._limits.get(benchmark.op_name, self._plan.bytes_)
             fitting = (each for each in original(*args, **kwargs) if _size(each) <= limit)
-            return itertools.islice(fitting, self._plan.cases)
+            yield from itertools.islice(fitting, self._plan.cases)
 
         return get_input_iter
+
+    def _all_inputs(self, benchmark: Any, inputs: Iterator[Any]) -> Iterator[Any]:
+        """Give every input; one that cannot be made ends this dtype, and the others still come."""
+        count = 0
+        try:
+            for each in inputs:
+                yield each
+                count += 1
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            self._left_out.append(f"{benchmark.op_name} after {count} inputs: {reason}")
 
     def _evaluating(self, benchmark: Any) -> Callable[..., Any]:
         """Evaluate the formula before FlagGems takes over PyTorch's operators."""
@@ -114,7 +149,7 @@ class Audited:
         self, benchmark: Any, operator: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> float:
         if self._plan.recording is not None:
-            recording.append(self._plan.recording, benchmark, self._target.files[0], args, kwargs)
+            recording.append(self._plan.recording, benchmark, self._file, args, kwargs)
             return 1.0
         own = self._own(benchmark)
         operator = own or operator

@@ -13,7 +13,10 @@ _MOST_VALUES = 2048
 
 
 def append(path: Path, benchmark: Any, file: str, args: Any, kwargs: Any) -> None:
-    """Append a call: shapes, dtypes, strides, and what can be told of the values."""
+    """Append a call: shapes, dtypes, strides, and what can be told of the values.
+
+    Tensors that were too large to make are told by shape and dtype alone.
+    """
     call = {
         "benchmark": Path(file).name,
         "op": benchmark.op_name,
@@ -55,7 +58,7 @@ def _tensor(tensor: Any) -> dict[str, Any]:
 
 
 def _values(tensor: Any) -> dict[str, Any]:
-    if tensor.is_complex() or tensor.numel() == 0:
+    if tensor.is_meta or tensor.is_complex() or tensor.numel() == 0:
         return {}
     if tensor.is_floating_point():
         wide = tensor.float() if tensor.element_size() == 1 else tensor

@@ -67,7 +67,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """Observe the benchmarks of one test."""
     target = _targets[pyfuncitem.nodeid]
     _log.write("test_started", operator=target.operator, node=pyfuncitem.nodeid)
-    audited = Audited(PLAN, target, functools.partial(_log.write, node=pyfuncitem.nodeid))
+    report = functools.partial(_log.write, node=pyfuncitem.nodeid)
+    audited = Audited(PLAN, target, report, str(pyfuncitem.path))
     with audited.attached():
         yield
 
