@@ -131,6 +131,14 @@ def test_name_in_the_record_is_one_of_the_formula(catalogue, checkout, name, is_
     assert list(drift.drift(catalogue, checkout)) == told
 
 
+def test_names_in_a_file_of_several_operators_are_not_judged(catalogue, checkout):
+    """Where a file has other operators too, a name in it may be theirs; nothing is claimed."""
+    text = '@pytest.mark.first\ndef test_first():\n    run(op_name="other")\n\n\n'
+    text += "@pytest.mark.skipif(True)\n@pytest.mark.other\ndef test_other():\n    pass\n"
+    rewrite(checkout, "benchmark/test_first.py", text)
+    assert drift.drift(catalogue, checkout) == ()
+
+
 def test_moved_kernel_is_followed_by_the_import(catalogue, checkout):
     """A kernel that moved is told with its new file, and its parameters are compared there."""
     (checkout / "src/flag_gems/fused/first.py").unlink()

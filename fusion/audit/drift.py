@@ -147,12 +147,21 @@ def _renamed(formula: Formula, found: Benchmark, checkout: _Checkout) -> list[Ch
 
 
 def _recorded(formula: Formula, found: Benchmark, checkout: _Checkout) -> list[Change]:
-    """Look for names of its record, where the benchmark spells them out."""
+    """Look for names of its record, where the benchmark spells them out in files of its own."""
+    if not _has_files_to_itself(found, checkout.held):
+        return []
     spelled = {name for file in found.files for name in _OP_NAME.findall(checkout.text(file))}
     if not spelled or spelled & set(formula.names):
         return []
     names = ", ".join(sorted(spelled))
     return [Change("renamed", formula.operator, f"its benchmark records it as {names}")]
+
+
+def _has_files_to_itself(found: Benchmark, held: Suite) -> bool:
+    markers = {
+        marker for file, _, names in held.functions if file in found.files for marker in names
+    }
+    return markers - suite.STEERING_MARKERS <= {found.marker}
 
 
 def _kernel(formula: Formula, checkout: _Checkout) -> tuple[str | None, list[Change]]:
