@@ -83,7 +83,12 @@ def _binary(node: ast.BinOp) -> Written:
 
 
 def _divides(node: ast.expr) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv, ast.Mod))
+    """Tell whether a product divides somewhere, so that its grouping matters."""
+    if not isinstance(node, ast.BinOp):
+        return False
+    if isinstance(node.op, ast.Mult):
+        return _divides(node.left) or _divides(node.right)
+    return isinstance(node.op, (ast.Div, ast.FloorDiv, ast.Mod))
 
 
 def _logic(node: ast.BoolOp) -> Written:
