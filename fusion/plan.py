@@ -210,13 +210,14 @@ def make(
 
 
 def now() -> str:
-    """Return the local time with its offset, to the second."""
-    return datetime.now().astimezone().isoformat(timespec="seconds")
+    """Return the local time with its offset, to the millisecond: two runs may share a second."""
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
 
 
 def new_run_id() -> str:
     """Return a name that sorts by time and does not collide."""
-    return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    moment = datetime.now()
+    return f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond // 1000:03}{secrets.token_hex(2)}"
 
 
 def distributed(jobs: Sequence[Job], bindings: int, seconds: Mapping[str, float]) -> list[Job]:

@@ -13,7 +13,7 @@ from fusion.audit.plan import Plan, Target
 from fusion.audit.verdict import Finding
 
 # A tensor of more bytes is recorded by its shape and dtype alone.
-LARGEST = 1 << 25
+LARGEST = 1 << 28
 
 
 def record(
