@@ -74,9 +74,9 @@ class Expression:
 
     def evaluate(self, values: Mapping[str, Any]) -> int:
         """Return the exact non-negative integer that the expression is; raise EvaluationError."""
-        value = self._step(values)
-        if isinstance(value, Fraction) and value.denominator == 1:
-            value = value.numerator
+        value = plain(self._step(values))
+        if isinstance(value, (Fraction, float)) and value % 1 == 0:
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise EvaluationError(
                 f"{self.text}: expected a non-negative integer, found {_shown(value)}"

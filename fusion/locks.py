@@ -134,5 +134,5 @@ def _holder(path: Path) -> str:
         note = json.loads(path.with_suffix(".json").read_text())
         process = f"{note['user']} (process {note['pid']})"
         return f"held by {process}, run {note['run']}, since {note['since']}"
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return "held by another run"

@@ -319,12 +319,12 @@ def _write_pair_count(
 ) -> Written:
     shift = f"i + {key.factor} - {query.factor}"
     lower = _bounded(left, f"max(0, {shift} - {left.factor})", "0")
-    free = _bounded(right, f"min({key.text}, {shift} + {right.factor} + 1)", key.text)
+    free = _bounded(right, f"min({key.text}, {shift} + {right.factor} + 1)", key.term)
     diagonal = f"min({key.text}, {shift} + 1)"
     upper = {"True": diagonal, "False": free}.get(
         causal.text, f"({diagonal} if {causal.term} else {free})"
     )
-    if lower == "0" and upper == key.text:
+    if lower == "0" and upper == key.term:
         return Written(f"{query.factor} * {key.factor}", PRODUCT)
     difference = upper if lower == "0" else f"{upper} - {lower}"
     return Written(f"sum(max(0, {difference}) for i in range({query.text}))")
@@ -358,10 +358,10 @@ def _write_sparse_mla(
     key_length: Written | None = None,
     lengths: Written | None = None,
 ) -> Written:
-    used = indices.text if lengths is None else f"{indices.atom}[..., :{lengths.text}]"
+    used = indices.term if lengths is None else f"{indices.atom}[..., :{lengths.text}]"
     valid = f"({used} >= 0)"
     if key_length is not None:
-        valid = f"(0 <= {used} < {key_length.text})"
+        valid = f"(0 <= {used} < {key_length.term})"
     heads = f"{query.atom}.shape[-2] // {indices.atom}.shape[-2]"
     return Written(
         f"2 * {valid}.sum() * ({heads}) * ({query.atom}.shape[-1] + {value_dim.term})", PRODUCT
@@ -432,11 +432,11 @@ FUNCTIONS: dict[str, Function] = {
         "values that are not zero", _count_nonzero, method("{0}.count_nonzero()")
     ),
     "count_at_least": Function(
-        "values x with x >= n", _count_at_least, method("({t0} >= {t1}).sum()")
+        "values x with x >= n", _count_at_least, method("({s0} >= {s1}).sum()")
     ),
-    "count_equal": Function("values equal to n", _count_equal, method("({t0} == {t1}).sum()")),
+    "count_equal": Function("values equal to n", _count_equal, method("({s0} == {s1}).sum()")),
     "count_between": Function(
-        "values x with a <= x < b", _count_between, method("({t1} <= {t0} < {t2}).sum()")
+        "values x with a <= x < b", _count_between, method("({s1} <= {s0} < {s2}).sum()")
     ),
     "distinct": Function(
         "number of distinct values", lambda value: _distinct(value), method("{0}.unique().numel()")
@@ -444,7 +444,7 @@ FUNCTIONS: dict[str, Function] = {
     "distinct_at_least": Function(
         "number of distinct values x with x >= n",
         _distinct,
-        method("{0}[{t0} >= {t1}].unique().numel()"),
+        method("{0}[{s0} >= {s1}].unique().numel()"),
     ),
     "group_blocks": Function(
         "blocks of n that hold the elements of each distinct value apart",
@@ -491,7 +491,7 @@ FUNCTIONS: dict[str, Function] = {
     "expected_nnz": Function(
         "expected non-zeros of a vector of that sparsity after its ReLU",
         _expected_nnz,
-        method("{0}.numel() * (1 - {t1}) / 2", PRODUCT),
+        method("{0}.numel() * (1 - {f1}) / 2", PRODUCT),
     ),
     "row": Function("one row of a tensor", _row, method("{0}[{t1}]")),
     "paged_rows": Function(

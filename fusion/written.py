@@ -38,11 +38,14 @@ def call(name: str) -> Callable[..., Written]:
 
 
 def method(text: str, binds: int = ATOM) -> Callable[..., Written]:
-    """Write a template in which {0} is the first argument as an atom, {f1} a factor."""
+    """Write a template: {0} is the first argument as an atom, {f0} factor, {s0} term, {t0} text."""
 
     def written(*args: Written) -> Written:
-        factors = {f"f{index}": arg.factor for index, arg in enumerate(args)}
-        texts = {f"t{index}": arg.text for index, arg in enumerate(args)}
-        return Written(text.format(*[arg.atom for arg in args], **factors, **texts), binds)
+        named = {
+            f"{kind}{index}": value
+            for index, arg in enumerate(args)
+            for kind, value in (("f", arg.factor), ("s", arg.term), ("t", arg.text))
+        }
+        return Written(text.format(*[arg.atom for arg in args], **named), binds)
 
     return written

@@ -101,3 +101,16 @@ def test_only_the_tasks_import_invoke():
         if "invoke" in imports(path)
     ]
     assert users == ["tasks.py"]
+
+
+@pytest.mark.parametrize("name", CHILD)
+def test_child_is_written_for_the_oldest_python_of_a_child(name):
+    """What runs in the child has the grammar of Python 3.9 and evaluates no annotation."""
+    text = (PACKAGE / f"{name}.py").read_text()
+    nodes = list(ast.walk(ast.parse(text, feature_version=(3, 9))))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    assert not functions or "from __future__ import annotations" in text
+    words = {
+        keyword.arg for node in nodes if isinstance(node, ast.Call) for keyword in node.keywords
+    }
+    assert not words & {"slots", "kw_only", "strict"}

@@ -78,7 +78,7 @@ def test_killed_runner_leaves_no_child_and_resumes_to_the_same_tables(bench):
     for _ in range(KILLS):
         before = set(history.journals(bench.output))
         runner = start(bench, "run", "--ops", ",".join(OPERATORS))
-        time.sleep(chance.uniform(0.3, 3.0))
+        time.sleep(chance.uniform(0.2, 1.6))
         runner.kill()
         runner.communicate()
         started = set(history.journals(bench.output)) - before
