@@ -6,22 +6,16 @@ an older one of its kind; every other row stays.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fusion import Refusal, journal, report
-from fusion import rows as tables
-from fusion.journal import COMPUTE_TABLE, COVERAGE_TABLE, MANIFEST, MEMORY_TABLE
+from fusion import Refusal
+from fusion.results import TABLES, Cells, Key, Results
 
-_TABLES = (COMPUTE_TABLE, MEMORY_TABLE)
 _WORTH = {"PASSED": 2, "PARTIAL": 1}
-_Cells = dict[str, str]
-_Key = tuple[str, str, str, str, int]
 
 
 class MergeError(Refusal):
@@ -29,62 +23,14 @@ class MergeError(Refusal):
 
 
 @dataclass(frozen=True)
-class PublishedSet:
-    """Hold the four files of one state, parsed. Rows are keyed in the order of their tables."""
-
-    rows: Mapping[_Key, _Cells]
-    coverage: Mapping[str, _Cells]
-    manifest: Mapping[str, Any]
-
-    def rank(self, operator: str, run_id: str) -> tuple[int, str, str]:
-        """Order results: by how far the operator got in that run, then by when it ran."""
-        run = self.manifest["runs"][run_id]
-        return _WORTH.get(run["statuses"].get(operator, ""), 0), run["created"], run_id
-
-
-@dataclass(frozen=True)
 class Effect:
     """Say what merging does: the merged set, and one line for each thing that changes."""
 
-    merged: PublishedSet
+    merged: Results
     changes: tuple[str, ...]
 
 
-def parse(files: Mapping[str, str]) -> PublishedSet:
-    """Read a set from the texts of its four files; raise JournalError for a newer format."""
-    manifest = json.loads(files[MANIFEST])
-    journal.check_format(manifest, report.MANIFEST_FORMAT, MANIFEST)
-    rows: dict[_Key, _Cells] = {}
-    for table in _TABLES:
-        seen: Counter[tuple[str, str, str]] = Counter()
-        for cells in _cells(files[table]):
-            key = (cells["operator"], cells["dtype"], cells["shape"])
-            rows[(table, key[0], key[1], key[2], seen[key])] = cells
-            seen[key] += 1
-    coverage = {cells["operator"]: cells for cells in _cells(files[COVERAGE_TABLE])}
-    return PublishedSet(rows, coverage, manifest)
-
-
-def files(state: PublishedSet) -> dict[str, str]:
-    """Write a set as the texts of its four files."""
-    columns = {
-        COMPUTE_TABLE: tables.COMPUTE_COLUMNS,
-        MEMORY_TABLE: tables.MEMORY_COLUMNS,
-    }
-    texts = {
-        table: report.table(
-            columns[table], (cells for key, cells in state.rows.items() if key[0] == table)
-        )
-        for table in _TABLES
-    }
-    return {
-        **texts,
-        COVERAGE_TABLE: report.table(report.COVERAGE_COLUMNS, state.coverage.values()),
-        MANIFEST: journal.json_text(state.manifest),
-    }
-
-
-def fold(published: PublishedSet | None, incoming: PublishedSet) -> Effect:
+def fold(published: Results | None, incoming: Results) -> Effect:
     """Merge one run into a set, or make a set of it; raise MergeError if they do not compare."""
     if published is None:
         run = ", ".join(incoming.manifest["runs"])
@@ -96,10 +42,10 @@ def fold(published: PublishedSet | None, incoming: PublishedSet) -> Effect:
     changes = (*row_changes, *coverage_changes)
     if not changes:
         return Effect(published, ())
-    return Effect(PublishedSet(rows, coverage, _manifest(both, incoming, rows, coverage)), changes)
+    return Effect(Results(rows, coverage, _manifest(both, incoming, rows, coverage)), changes)
 
 
-def _check_comparable(published: PublishedSet, incoming: PublishedSet) -> None:
+def _check_comparable(published: Results, incoming: Results) -> None:
     old, new = published.manifest["conditions"], incoming.manifest["conditions"]
     differences = [
         f"{key}: published {old.get(key)!r}, new {new.get(key)!r}"
@@ -115,12 +61,12 @@ def _check_comparable(published: PublishedSet, incoming: PublishedSet) -> None:
         )
 
 
-def _with_runs(published: PublishedSet, incoming: PublishedSet) -> PublishedSet:
+def _with_runs(published: Results, incoming: Results) -> Results:
     runs = {**published.manifest["runs"], **incoming.manifest["runs"]}
-    return PublishedSet(published.rows, published.coverage, {**published.manifest, "runs": runs})
+    return Results(published.rows, published.coverage, {**published.manifest, "runs": runs})
 
 
-def _rows(both: PublishedSet, incoming: PublishedSet) -> tuple[dict[_Key, _Cells], list[str]]:
+def _rows(both: Results, incoming: Results) -> tuple[dict[Key, Cells], list[str]]:
     merged, changes = dict(both.rows), []
     for key, cells in incoming.rows.items():
         name = f"{key[1]} {key[2]} {key[3]}"
@@ -134,38 +80,44 @@ def _rows(both: PublishedSet, incoming: PublishedSet) -> tuple[dict[_Key, _Cells
     return merged, changes
 
 
-def _beats(both: PublishedSet, new: _Cells, old: _Cells) -> bool:
+def _beats(both: Results, new: Cells, old: Cells) -> bool:
     if new == old:
         return False
-    ranks = [both.rank(cells["operator"], cells["run_id"]) for cells in (new, old)]
+    ranks = [_rank(both, cells["operator"], cells["run_id"]) for cells in (new, old)]
     return ranks[0] > ranks[1]
 
 
+def _rank(results: Results, operator: str, run_id: str) -> tuple[int, str, str]:
+    """Order results: by how far the operator got in that run, then by when it ran."""
+    run = results.manifest["runs"][run_id]
+    return _WORTH.get(run["statuses"].get(operator, ""), 0), run["created"], run_id
+
+
 def _coverage(
-    both: PublishedSet, incoming: PublishedSet, rows: Mapping[_Key, _Cells]
-) -> tuple[dict[str, _Cells], list[str]]:
+    both: Results, incoming: Results, rows: Mapping[Key, Cells]
+) -> tuple[dict[str, Cells], list[str]]:
     merged, changes = dict(both.coverage), []
     for operator, line in incoming.coverage.items():
         old = merged.get(operator)
-        new_rank = both.rank(operator, line["run_id"].split()[0])
-        if old is not None and new_rank <= both.rank(operator, old["run_id"].split()[0]):
+        new_rank = _rank(both, operator, line["run_id"].split()[0])
+        if old is not None and new_rank <= _rank(both, operator, old["run_id"].split()[0]):
             continue
         merged[operator] = line
         changes.append(f"{operator}: {line['status']} in run {line['run_id']}")
     return {name: _naming_runs(line, rows) for name, line in merged.items()}, changes
 
 
-def _naming_runs(line: _Cells, rows: Mapping[_Key, _Cells]) -> _Cells:
+def _naming_runs(line: Cells, rows: Mapping[Key, Cells]) -> Cells:
     contributing = (cells["run_id"] for key, cells in rows.items() if key[1] == line["operator"])
     runs = dict.fromkeys([line["run_id"].split()[0], *contributing])
     return {**line, "run_id": " ".join(runs)}
 
 
 def _manifest(
-    both: PublishedSet,
-    incoming: PublishedSet,
-    rows: Mapping[_Key, _Cells],
-    coverage: Mapping[str, _Cells],
+    both: Results,
+    incoming: Results,
+    rows: Mapping[Key, Cells],
+    coverage: Mapping[str, Cells],
 ) -> dict[str, Any]:
     """Describe the newest run, with all runs, and the origin of every row."""
     newest = max((both.manifest, incoming.manifest), key=lambda manifest: manifest["created"])
@@ -180,22 +132,14 @@ def _manifest(
         "runs": both.manifest["runs"],
         "coverage": list(coverage.values()),
         "errors": list({json.dumps(error): error for error in errors}.values()),
-        "rows": dict(Counter(_category(key[0]) for key in rows)),
+        "rows": dict(Counter(TABLES[key[0]][0] for key in rows)),
         "row_sources": sources(rows),
     }
 
 
-def sources(rows: Mapping[_Key, _Cells]) -> list[dict[str, str]]:
+def sources(rows: Mapping[Key, Cells]) -> list[dict[str, str]]:
     """Tell for every row which run it came from."""
     return [
         {**{name: cells[name] for name in ("operator", "dtype", "shape", "run_id")}}
         for cells in rows.values()
     ]
-
-
-def _category(table: str) -> str:
-    return "compute" if table == COMPUTE_TABLE else "memory"
-
-
-def _cells(text: str) -> Iterable[_Cells]:
-    return csv.DictReader(io.StringIO(text, newline=""))

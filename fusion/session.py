@@ -22,6 +22,7 @@ from fusion import (
     numa,
     plan,
     report,
+    results,
     settings,
     suite,
     targets,
@@ -32,6 +33,7 @@ from fusion.formulas import Catalogue
 from fusion.journal import Journal
 from fusion.plan import Plan, Request
 from fusion.report import Report
+from fusion.results import Results
 from fusion.runner import Event, Runner
 from fusion.stopping import Stop
 from fusion.suite import Suite
@@ -185,7 +187,7 @@ def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
             effect = merge.fold(state, run)
             state, changes = effect.merged, [*changes, *effect.changes]
         if changes and state is not None and not dry_run:
-            publishing.publish(output, merge.files(state))
+            publishing.publish(output, results.files(state))
     return changes
 
 
@@ -265,15 +267,15 @@ def _output_of(finished: Report) -> Path:
     return folder.parent.parent if folder.parent.name == journal.RUNS else folder.parent
 
 
-def _published(output: Path) -> merge.PublishedSet | None:
+def _published(output: Path) -> Results | None:
     state = publishing.current(output)
     if state is None:
         return None
-    return merge.parse({name: (state / name).read_text() for name in journal.REPORT_FILES})
+    return results.parse({name: (state / name).read_text() for name in journal.REPORT_FILES})
 
 
-def _as_set(found: Report) -> merge.PublishedSet:
-    return merge.parse(report.files(found))
+def _as_set(found: Report) -> Results:
+    return results.parse(report.files(found))
 
 
 def _settings(options: Options, around: Surroundings) -> settings.Settings:

@@ -25,6 +25,7 @@ LAYERS = (
     ("process",),
     ("runner", "rows"),
     ("report", "publish"),
+    ("results",),
     ("history", "merge"),
     ("terminal",),
     ("session",),

@@ -1,0 +1,69 @@
+"""Read results back: the four files of a run or of the published set, parsed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fusion import journal, report
+from fusion import rows as tables
+from fusion.journal import COMPUTE_TABLE, COVERAGE_TABLE, MANIFEST, MEMORY_TABLE
+
+TABLES = {
+    COMPUTE_TABLE: ("compute", tables.COMPUTE_COLUMNS),
+    MEMORY_TABLE: ("memory", tables.MEMORY_COLUMNS),
+}
+Cells = dict[str, str]
+# Table, operator, dtype, shape, and which of several rows that agree in these.
+Key = tuple[str, str, str, str, int]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Hold one set of results as it was written. Rows are keyed in the order of their tables."""
+
+    rows: Mapping[Key, Cells]
+    coverage: Mapping[str, Cells]
+    manifest: Mapping[str, Any]
+
+
+def parse(files: Mapping[str, str]) -> Results:
+    """Read a set from the texts of its four files; raise JournalError for a newer format."""
+    manifest = json.loads(files[MANIFEST])
+    journal.check_format(manifest, report.MANIFEST_FORMAT, MANIFEST)
+    rows = {key: cells for table in TABLES for key, cells in table_rows(table, files[table])}
+    coverage = {cells["operator"]: cells for cells in _cells(files[COVERAGE_TABLE])}
+    return Results(rows, coverage, manifest)
+
+
+def table_rows(table: str, text: str) -> Iterable[tuple[Key, Cells]]:
+    """Give each row of a table with its key; rows that agree in all of it are numbered."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for cells in _cells(text):
+        key = (cells["operator"], cells["dtype"], cells["shape"])
+        yield (table, *key, seen[key]), cells
+        seen[key] += 1
+
+
+def files(results: Results) -> dict[str, str]:
+    """Write a set as the texts of its four files."""
+    texts = {
+        table: report.table(
+            columns, (cells for key, cells in results.rows.items() if key[0] == table)
+        )
+        for table, (_, columns) in TABLES.items()
+    }
+    return {
+        **texts,
+        COVERAGE_TABLE: report.table(report.COVERAGE_COLUMNS, results.coverage.values()),
+        MANIFEST: journal.json_text(results.manifest),
+    }
+
+
+def _cells(text: str) -> Iterable[Cells]:
+    return csv.DictReader(io.StringIO(text, newline=""))
