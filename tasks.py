@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import wraps
 from pathlib import Path
@@ -97,7 +97,7 @@ def resume(context: Context, given: Given) -> None:
     if not session.work_left(before, given["failed"]):
         print(f"{terminal.summary(before)}\nRun {before.plan.run_id} is finished.")
         return
-    with _progress(before.plan, session.done(before)) as watcher:
+    with _progress(before.plan, session.left(before)) as watcher:
         found = _stoppable(
             lambda: session.resume(
                 kept, around.environ, watcher, given["failed"], given["force"], not given["no_wait"]
@@ -196,15 +196,15 @@ def _measure(given: Given) -> None:
         print(terminal.dry_run(planned, around.environ))
         return
     print(terminal.heading(planned, planned.journal), flush=True)
-    with _progress(planned, ()) as watcher:
+    with _progress(planned, {job.operator: planned.repeat for job in planned.jobs}) as watcher:
         found = _stoppable(
             lambda: session.execute(planned, around.environ, watcher, not given["no_wait"]), planned
         )
     _conclude(found)
 
 
-def _progress(planned: Plan, done: Iterable[str]) -> AbstractContextManager[Watcher]:
-    return progress.shown(planned, tuple(done), history.seconds(Path(planned.output_dir)))
+def _progress(planned: Plan, left: Mapping[str, int]) -> AbstractContextManager[Watcher]:
+    return progress.shown(planned, left, history.seconds(Path(planned.output_dir)))
 
 
 def _stoppable(measure: Callable[[], Report], planned: Plan) -> Report:

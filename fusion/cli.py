@@ -33,6 +33,7 @@ RUN = (
     *SETTINGS,
     *PLACES,
     Option("pipeline", "pipeline of every operator, one that the targets file declares"),
+    Option("repeat", "independent children that measure each operator, interleaved; 1"),
     Option("dry_run", "print the plan and its exact commands; start and write nothing", False),
 )
 OPERATORS = Option("ops", "operators, as a,b; may be given more than once", [])
@@ -131,6 +132,7 @@ def read(given: Mapping[str, Any]) -> Options:
         settings=texts,
         operators=names(given.get("ops") or []),
         pipeline=given.get("pipeline"),
+        repeat=given.get("repeat"),
         **places,
     )
 

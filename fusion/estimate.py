@@ -12,16 +12,18 @@ def time_left(
 ) -> float | None:
     """Estimate the seconds until the last binding is done, from earlier durations.
 
-    ``jobs`` have no outcome yet; ``running`` tells for how long those under way have run. None
-    where nothing is known of the jobs. A job of unknown duration counts as the mean of the others.
+    ``jobs`` have no outcome yet, a job being there once for each of its repeats; ``running`` tells
+    for how long those under way have run. None where nothing is known of the jobs. A job of unknown
+    duration counts as the mean of the others.
     """
     known = [seconds[job.operator] for job in jobs if job.operator in seconds]
     if not known:
         return None
     usual = sum(known) / len(known)
+    running = dict(running)
     loads: dict[int, float] = {}
     for job in jobs:
-        remaining = seconds.get(job.operator, usual) - running.get(job.operator, 0.0)
+        remaining = seconds.get(job.operator, usual) - running.pop(job.operator, 0.0)
         loads[job.binding] = loads.get(job.binding, 0.0) + max(0.0, remaining)
     return max(loads.values())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, journal, locks, publish
+from fusion import Refusal, journal, locks, publish, repeats
 from fusion.document import nearest
 from fusion.journal import Journal
 
@@ -57,7 +57,8 @@ def newest_unfinished(output: Path) -> Journal | None:
 def left(kept: Journal, planned: dict[str, Any]) -> list[str]:
     """List the operators of a run that have no outcome."""
     operators = (job["operator"] for job in planned["jobs"])
-    return [operator for operator in operators if not kept.is_done(operator)]
+    repeat = planned.get("repeat", 1)
+    return [operator for operator in operators if repeats.owed(kept, operator, repeat)]
 
 
 def entries(output: Path) -> Iterator[Entry]:

@@ -88,21 +88,22 @@ class Journal:
         """Return the file that is written first."""
         return self.folder / PLAN
 
-    def operator(self, operator: str) -> Path:
-        """Return an operator's folder."""
-        return self.folder / "ops" / operator
+    def operator(self, operator: str, repeat: int = 0) -> Path:
+        """Return the folder of an operator's first measurement, or of a repeat of it."""
+        folder = self.folder / "ops" / operator
+        return folder / f"repeat-{repeat}" if repeat else folder
 
-    def attempt(self, operator: str, index: int) -> Attempt:
+    def attempt(self, operator: str, index: int, repeat: int = 0) -> Attempt:
         """Return the files of one attempt."""
-        return Attempt(self.operator(operator) / f"attempt-{index}")
+        return Attempt(self.operator(operator, repeat) / f"attempt-{index}")
 
-    def outcome(self, operator: str) -> Path:
-        """Return the file whose existence means that the operator is done."""
-        return self.operator(operator) / OUTCOME
+    def outcome(self, operator: str, repeat: int = 0) -> Path:
+        """Return the file whose existence means that this repeat of the operator is done."""
+        return self.operator(operator, repeat) / OUTCOME
 
-    def is_done(self, operator: str) -> bool:
-        """Tell whether an operator needs no further attempt."""
-        return self.outcome(operator).is_file()
+    def is_done(self, operator: str, repeat: int = 0) -> bool:
+        """Tell whether a repeat of an operator needs no further attempt."""
+        return self.outcome(operator, repeat).is_file()
 
 
 def of(output: Path, run_id: str) -> Journal:

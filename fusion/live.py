@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from fusion import cpulist, records, terminal
 from fusion.estimate import duration, time_left
-from fusion.plan import Plan
+from fusion.outcome import RESULTS
+from fusion.plan import Job, Plan
 from fusion.runner import Event
 
 _LOOK_SECONDS = 0.5
@@ -19,10 +20,12 @@ _LOOK_SECONDS = 0.5
 class Live:
     """Keep the lines of the bindings and the bar of the run up to date."""
 
-    def __init__(self, planned: Plan, done: Collection[str], seconds: Mapping[str, float]) -> None:
+    def __init__(
+        self, planned: Plan, left: Mapping[str, int], seconds: Mapping[str, float]
+    ) -> None:
         self._plan = planned
         self._seconds = seconds
-        self._left = {job.operator: job for job in planned.jobs if job.operator not in done}
+        self._left = {job: left[job.operator] for job in planned.jobs if left.get(job.operator)}
         self._running: dict[int, tuple[Event, float]] = {}
         self._looked = 0.0
         self._progress = Progress(
@@ -37,7 +40,7 @@ class Live:
             index: self._progress.add_task(self._idle(index), total=None)
             for index in range(len(planned.bindings))
         }
-        self._bar = self._progress.add_task("run", total=len(self._left) or 1)
+        self._bar = self._progress.add_task("run", total=sum(self._left.values()) or 1)
 
     def __enter__(self) -> Live:
         self._progress.start()
@@ -54,9 +57,16 @@ class Live:
             self._progress.print(terminal.event_line(event))
         if event.kind == "ended":
             self._running.pop(event.job.binding, None)
-            self._left.pop(event.job.operator, None)
-            self._progress.update(self._bar, advance=1)
+            self._progress.update(self._bar, advance=self._finish(event))
         self._looked = 0.0
+
+    def _finish(self, event: Event) -> int:
+        """Strike off what an event ended; a measurement that failed is not repeated."""
+        left = self._left.pop(event.job, 0)
+        has_result = event.outcome is not None and event.outcome.status in RESULTS
+        if has_result and left > 1:
+            self._left[event.job] = left - 1
+        return 1 if has_result else left
 
     def tell(self, text: str) -> None:
         """Print a line above the live ones."""
@@ -83,9 +93,12 @@ class Live:
     def _summary(self) -> str:
         now = time.monotonic()
         running = {event.job.operator: now - since for event, since in self._running.values()}
-        left = time_left(list(self._left.values()), running, self._seconds)
+        left = time_left(self._jobs(), running, self._seconds)
         estimate = "" if left is None else f", about {duration(left)} left"
         return f"{len(self._left)} operators left{estimate}"
+
+    def _jobs(self) -> list[Job]:
+        return [job for job, count in self._left.items() for _ in range(count)]
 
     def _idle(self, index: int) -> str:
         return f"{self._place(index)}: idle"

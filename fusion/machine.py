@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fusion import state
+
 
 def describe(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> dict[str, Any]:
-    """Return host, CPU model, CPU counts, last-level cache in bytes, memory in bytes, kernel."""
+    """Return host, CPU model, CPU counts, last-level cache and memory in bytes, kernel, clock."""
     return {
         "host": platform.node(),
         "cpu_model": cpu_model(procfs),
@@ -20,6 +22,7 @@ def describe(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> dict[s
         "last_level_cache_bytes": last_level_cache(sysfs),
         "memory_bytes": _memory(procfs),
         "kernel": platform.release(),
+        "clock_step_seconds": state.clock_step_seconds(),
     }
 
 

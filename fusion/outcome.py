@@ -13,7 +13,8 @@ from fusion.records import Records
 
 # History of outcome.json's format, newest last:
 # 1  first.
-OUTCOME_FORMAT = 1
+# 2  repeat; the machine's state before and after; CPU seconds of an attempt.
+OUTCOME_FORMAT = 2
 STATUSES = (
     "PASSED",
     "PARTIAL",
@@ -28,7 +29,9 @@ STATUSES = (
 )
 # What `all` lists without counting it as a failure: nothing could run.
 BENIGN = ("PASSED", "SKIPPED", "DISABLED", "MISSING")
-_RESULTS = ("PASSED", "PARTIAL")
+RESULTS = ("PASSED", "PARTIAL")
+# What another try would not change.
+SETTLED = ("PASSED", "SKIPPED", "DISABLED", "MISSING", "NOT_RUN")
 _DTYPE_REFUSED = "can't be supported by this op"
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError|ImportError|No module named")
 _EXITS = {
@@ -42,11 +45,15 @@ _EXITS = {
 
 @dataclass(frozen=True)
 class Ending:
-    """Say how a child ended: its return code (negative: a signal), whether its time was up."""
+    """Say how a child ended: its return code (negative: a signal), whether its time was up.
+
+    ``cpu_seconds`` are those of the child and of all that it waited for.
+    """
 
     returncode: int
     timed_out: bool
     seconds: float
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,11 +79,15 @@ class Tried:
     reason: str
     measured: int
     errors: int
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Keep the end of one operator; ``counts`` is the index of the attempt that gives rows."""
+    """Keep the end of one operator; ``counts`` is the index of the attempt that gives rows.
+
+    ``repeat`` counts from 0; ``before`` and ``after`` are the machine's state around it.
+    """
 
     format: int
     operator: str
@@ -86,6 +97,14 @@ class Outcome:
     attempts: tuple[Tried, ...]
     started: str
     ended: str
+    repeat: int = 0
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+
+    @property
+    def counting(self) -> Tried:
+        """Return the attempt that gives rows."""
+        return next(tried for tried in self.attempts if tried.index == self.counts)
 
 
 def judge(records: Records, ending: Ending, last_output: str = "") -> Verdict:
@@ -108,6 +127,9 @@ def conclude(
     started: str,
     ended: str,
     earlier: Sequence[Tried] = (),
+    repeat: int = 0,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
 ) -> Outcome:
     """Choose the attempt that counts: one that passed, else the fullest partial, else the first.
 
@@ -125,11 +147,14 @@ def conclude(
         attempts=(*earlier, *attempts),
         started=started,
         ended=ended,
+        repeat=repeat,
+        before=before,
+        after=after,
     )
 
 
 def _worth(tried: Tried) -> tuple[bool, int]:
-    has_results = tried.status in _RESULTS
+    has_results = tried.status in RESULTS
     return tried.status == "PASSED", tried.measured if has_results else 0
 
 
@@ -223,7 +248,7 @@ def _nothing(ending: Ending, last_output: str) -> str:
 
 
 def _combined(attempts: Sequence[Tried], counting: Tried) -> str:
-    if counting.status in _RESULTS or len(attempts) == 1:
+    if counting.status in RESULTS or len(attempts) == 1:
         return counting.reason
     return "; ".join(
         f"with {tried.dtype or 'the benchmark own dtypes'}: {tried.reason}" for tried in attempts

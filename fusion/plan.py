@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from fusion import Refusal, command, journal, numa, settings
+from fusion import targets as targets_file
 from fusion.command import Command
 from fusion.formulas import Catalogue, Formula
 from fusion.journal import Journal
 from fusion.settings import Settings
 from fusion.suite import Benchmark, Suite
-from fusion.targets import Pipeline, Targets
+from fusion.targets import Targets
 from fusion.workspace import Workspace
 
 # History of plan.json's format, newest last:
 # 1  first.
-PLAN_FORMAT = 1
+# 2  repeat: how many independent children measure each operator.
+PLAN_FORMAT = 2
 DEFAULT_DTYPE = "float32"
 FALLBACK_DTYPE = "bfloat16"
 
@@ -96,6 +98,7 @@ class Plan:
     bindings: tuple[numa.Binding, ...]
     jobs: tuple[Job, ...]
     left_out: tuple[LeftOut, ...]
+    repeat: int = 1
 
     @property
     def journal(self) -> Journal:
@@ -152,10 +155,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Request:
-    """Hold what the command line asks for beyond the settings. No operators: all of them."""
+    """Hold what the command line asks for beyond the settings. No operators: all of them.
+
+    ``repeat`` is how many independent children measure each operator.
+    """
 
     operators: tuple[str, ...] = ()
     pipeline: str | None = None
+    repeat: int = 1
 
 
 def make(
@@ -206,6 +213,7 @@ def make(
         bindings=placement.bindings,
         jobs=tuple(distributed(jobs, len(placement.bindings), seconds)),
         left_out=left_out,
+        repeat=request.repeat,
     )
 
 
@@ -335,13 +343,10 @@ def to_json(plan: Plan) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> Plan:
     """Read a plan back; raise JournalError for a format that this version does not know."""
     journal.check_format(data, PLAN_FORMAT, f"plan of run {data.get('run_id')}")
-    pipelines = {
-        name: Pipeline(**declared) for name, declared in data["targets"]["pipelines"].items()
-    }
     return Plan(
         **{
             **data,
-            "targets": Targets(**{**data["targets"], "pipelines": pipelines}),
+            "targets": targets_file.from_json(data["targets"]),
             "bindings": _many(data["bindings"], numa.Binding),
             "jobs": _many(data["jobs"], Job),
             "left_out": _many(data["left_out"], LeftOut),

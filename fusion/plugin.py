@@ -17,13 +17,14 @@ import math
 import os
 import platform
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Iterator
 
 import pytest
 
-from fusion import formulas
+from fusion import formulas, tensors
 from fusion.contract import (
     CASE_FILE,
     CASE_FORMAT,
@@ -89,6 +90,7 @@ class Attachment:
             attached=[module.__name__ for module in modules],
             tests=len(session.items),
             versions=loaded_versions(),
+            pinning=pinning(),
         )
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -162,6 +164,8 @@ class Observer:
             self._logical[formula.metric] = formula.value(args, kwargs)
         except Exception as error:  # a formula must never cost the measurement
             self._logical["formula_error"] = f"{type(error).__name__}: {error}"
+        with suppress(Exception):  # a dtype of unknown size
+            self._logical["tensor_bytes"] = tensors.total_bytes((args, kwargs))
 
     def saw(self, metrics: Any, name: str, value: Any) -> None:
         """Follow one assignment to the suite's metrics object."""
@@ -305,6 +309,28 @@ def loaded_versions() -> dict[str, str]:
         for name in ("flag_gems", "triton", "torch", "numpy", "pytest")
         if "__version__" in vars(sys.modules.get(name, sys))
     }
+
+
+def pinning() -> dict[str, str]:
+    """Return what is in force in this process: CPUs, memory nodes, memory policy, threads."""
+    status = _text("/proc/self/status")
+    found = {
+        name: line.partition(":")[2].strip()
+        for name, key in (("cpus", "Cpus_allowed_list"), ("memory_nodes", "Mems_allowed_list"))
+        for line in status.splitlines()
+        if line.startswith(key)
+    }
+    # Each mapping has the policy that it was made under; the first is the program itself.
+    policy = _text("/proc/self/numa_maps").split(maxsplit=2)[1:2]
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return {**found, "memory_policy": "".join(policy), "omp_num_threads": threads}
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def outcome(report: pytest.TestReport) -> str:

@@ -30,6 +30,7 @@ class Child:
         self._timeout = timeout
         self._timed_out = False
         self._kill_at: float | None = None
+        self._cpu_seconds: float | None = None
         with output.open("wb") as stream:
             self._started = time.monotonic()
             self._process = subprocess.Popen(
@@ -50,11 +51,11 @@ class Child:
 
     def poll(self) -> Ending | None:
         """Return how the child ended, None while it runs; enforce its time limit."""
-        returncode = self._process.poll()
+        returncode = self._reaped()
         if returncode is not None:
             seconds = self.seconds
             self._signal(signal.SIGKILL)
-            return Ending(returncode, self._timed_out, seconds)
+            return Ending(returncode, self._timed_out, seconds, self._cpu_seconds)
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._signal(signal.SIGKILL)
@@ -73,6 +74,18 @@ class Child:
         """End the whole group at once."""
         self._signal(signal.SIGKILL)
         self._process.wait()
+
+    def _reaped(self) -> int | None:
+        """Return the exit code once the child has ended, and keep what CPU time it took."""
+        if self._process.returncode is None:
+            try:
+                pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+            except ChildProcessError:  # somebody else has reaped it
+                return self._process.poll()
+            if pid:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+                self._cpu_seconds = usage.ru_utime + usage.ru_stime
+        return self._process.returncode
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):  # nobody of the group is left

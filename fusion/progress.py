@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -13,12 +13,14 @@ from fusion.session import Watcher
 
 
 @contextmanager
-def shown(planned: Plan, done: Collection[str], seconds: Mapping[str, float]) -> Iterator[Watcher]:
-    """Show a run's progress on standard output while the context lasts."""
+def shown(
+    planned: Plan, left: Mapping[str, int], seconds: Mapping[str, float]
+) -> Iterator[Watcher]:
+    """Show a run's progress on standard output; ``left`` counts measurements by operator."""
     if sys.stdout.isatty():
         from fusion.live import Live  # rich takes longer to import than a short run has to spare
 
-        with Live(planned, done, seconds) as live:
+        with Live(planned, left, seconds) as live:
             yield Watcher(live.event, live.look, live.tell)
     else:
         yield Watcher(lambda event: _stamped(terminal.event_line(event)), tell=_stamped)

@@ -36,6 +36,7 @@ class Case:
     logical: int | None = None
     error: str | None = None
     formula_error: str | None = None
+    tensor_bytes: int | None = None
 
     @property
     def is_measured(self) -> bool:
@@ -83,6 +84,7 @@ class Records:
     ended: bool = False
     versions: Mapping[str, str] | None = None
     source: str = ""
+    pinning: Mapping[str, str] | None = None
 
     @property
     def measured(self) -> tuple[Case, ...]:
@@ -122,7 +124,7 @@ def from_case_file(path: Path) -> Records:
     cases: dict[int, Case] = {}
     tests: list[Test] = []
     uncollected: list[str] = []
-    ended, versions = False, None
+    ended, versions, pinning = False, None, None
     for event in _events(path):
         kind = event.get("event")
         if kind == "case":
@@ -135,10 +137,11 @@ def from_case_file(path: Path) -> Records:
             uncollected.append(event["message"] or event["node"])
         elif kind == "session":
             versions = {"python": event.get("python", ""), **event.get("versions", {})}
+            pinning = event.get("pinning")
         elif kind == "end":
             ended = True
     ordered = tuple(cases[number] for number in sorted(cases))
-    return Records(ordered, tuple(tests), tuple(uncollected), ended, versions, path.name)
+    return Records(ordered, tuple(tests), tuple(uncollected), ended, versions, path.name, pinning)
 
 
 def from_record_log(path: Path) -> tuple[Case, ...]:
@@ -190,6 +193,7 @@ def _case(event: Mapping[str, Any]) -> Case:
         logical=event[metric] if metric else None,
         error=event.get("error"),
         formula_error=None if metric else event.get("formula_error"),
+        tensor_bytes=event["tensor_bytes"] if _is_count(event.get("tensor_bytes")) else None,
     )
 
 

@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fusion import journal, outcome, plan, records, rows
-from fusion.journal import COMPUTE_TABLE, COVERAGE_TABLE, MANIFEST, MEMORY_TABLE, Journal
+from fusion import journal, outcome, plan, records, repeats, rows
+from fusion.journal import COMPUTE_TABLE, COVERAGE_TABLE, MANIFEST, MEMORY_TABLE, Attempt, Journal
 from fusion.outcome import Outcome
 from fusion.plan import Job, Plan
 from fusion.records import Case, Records
-from fusion.rows import Row
+from fusion.rows import Row, Sample
 
 # History of run.json's format, newest last:
 # 1  first.
-MANIFEST_FORMAT = 1
+# 2  repeat, the machine's state around each operator, the pinning in force, measured ceilings.
+MANIFEST_FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Say for one operator of the catalogue how far it got, and why not further."""
+    """Say for one operator of the catalogue how far it got, and why not further.
+
+    ``measured`` counts its rows, ``repeats`` how many independent children gave them.
+    """
 
     operator: str
     category: str
     status: str
-    cases: int
-    measured: int
-    errors: int
-    suspect: int
-    dtype: str | None
-    pipeline: str | None
-    attempts: int
-    seconds: float | None
-    reason: str
-    suite: str
-    run_id: str
-    output: str | None
+    cases: int = 0
+    measured: int = 0
+    errors: int = 0
+    suspect: int = 0
+    dtype: str | None = None
+    pipeline: str | None = None
+    attempts: int = 0
+    seconds: float | None = None
+    reason: str = ""
+    suite: str = ""
+    run_id: str = ""
+    output: str | None = None
+    repeats: int = 0
+    unstable: int = 0
 
 
 COVERAGE_COLUMNS = tuple(Coverage.__dataclass_fields__)
@@ -46,7 +53,11 @@ COVERAGE_COLUMNS = tuple(Coverage.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class Report:
-    """Hold what a run found out. ``errors`` are the problems of single cases."""
+    """Hold what a run found out.
+
+    ``errors`` are the problems of single cases; ``pinning`` is what was in force in each operator's
+    child.
+    """
 
     journal: Journal
     plan: Plan
@@ -55,6 +66,7 @@ class Report:
     errors: tuple[Mapping[str, Any], ...]
     outcomes: tuple[Outcome, ...]
     versions: Mapping[str, str]
+    pinning: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -77,8 +89,9 @@ def load(kept: Journal) -> Report:
         rows=tuple(row for part in found for row in part.rows),
         coverage=(*(part.coverage for part in found), *left_out),
         errors=tuple(error for part in found for error in part.errors),
-        outcomes=tuple(part.outcome for part in found if part.outcome is not None),
+        outcomes=tuple(ended for part in found for ended in part.outcomes),
         versions=next((part.versions for part in found if part.versions), {}),
+        pinning={part.coverage.operator: part.pinning for part in found if part.pinning},
     )
 
 
@@ -87,8 +100,16 @@ class _Part:
     coverage: Coverage
     rows: tuple[Row, ...] = ()
     errors: tuple[Mapping[str, Any], ...] = ()
-    outcome: Outcome | None = None
+    outcomes: tuple[Outcome, ...] = ()
     versions: Mapping[str, str] | None = None
+    pinning: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    outcome: Outcome
+    records: Records
+    attempt: Attempt
 
 
 def _operator_or_why_not(job: Job, planned: Plan, kept: Journal) -> _Part:
@@ -102,52 +123,89 @@ def _operator_or_why_not(job: Job, planned: Plan, kept: Journal) -> _Part:
 def _operator(job: Job, planned: Plan, kept: Journal) -> _Part:
     if not kept.is_done(job.operator):
         return _Part(_coverage(job, planned, "NOT_RUN", "the run ended before it"))
-    ended = outcome.from_json(journal.read_json(kept.outcome(job.operator)))
-    attempt = kept.attempt(job.operator, ended.counts)
-    left = records.read(attempt)
-    made = tuple(rows.make(case, job, planned, ended) for case in left.measured)
-    suspect = sum(row.is_suspect for row in made)
+    done = [_repeat(job, kept, index) for index in repeats.done(kept, job.operator, planned.repeat)]
+    made = tuple(rows.make(samples, job, planned) for samples in _pooled(done))
+    missing = repeats.owed(kept, job.operator, planned.repeat)
     return _Part(
-        coverage=_measured_coverage(job, planned, ended, left, suspect, str(attempt.output)),
+        coverage=_measured_coverage(job, planned, done, made, missing),
         rows=made,
-        errors=tuple(_error(job, case, planned) for case in left.cases if case.problem is not None),
-        outcome=ended,
-        versions=left.versions,
+        errors=tuple(
+            _error(job, case, planned, repeat.outcome.repeat)
+            for repeat in done
+            for case in repeat.records.cases
+            if case.problem is not None
+        ),
+        outcomes=tuple(repeat.outcome for repeat in done),
+        versions=done[0].records.versions,
+        pinning=done[0].records.pinning,
     )
+
+
+def _repeat(job: Job, kept: Journal, index: int) -> _Repeat:
+    ended = outcome.from_json(journal.read_json(kept.outcome(job.operator, index)))
+    attempt = kept.attempt(job.operator, ended.counts, index)
+    return _Repeat(ended, records.read(attempt), attempt)
+
+
+def _pooled(done: Iterable[_Repeat]) -> Iterable[list[Sample]]:
+    """Bring together what the repeats measured of one case, in the order of the first that has it.
+
+    A case is an operator, dtype and shape; of several that agree in these, the same ordinal.
+    """
+    pooled: dict[tuple[Any, ...], list[Sample]] = {}
+    for repeat in done:
+        seen: Counter[tuple[str, ...]] = Counter()
+        for case in repeat.records.measured:
+            name = (case.operator or "", str(case.dtype), rows.shape_text(case))
+            pooled.setdefault((name, seen[name]), []).append(Sample(case, repeat.outcome))
+            seen[name] += 1
+    return pooled.values()
 
 
 def _measured_coverage(
-    job: Job, planned: Plan, ended: Outcome, left: Records, suspect: int, output: str
+    job: Job, planned: Plan, done: list[_Repeat], made: tuple[Row, ...], missing: list[int]
 ) -> Coverage:
-    counting = next(tried for tried in ended.attempts if tried.index == ended.counts)
-    dtypes = dict.fromkeys(case.dtype for case in left.cases if case.dtype)
+    dtypes = dict.fromkeys(
+        case.dtype for repeat in done for case in repeat.records.cases if case.dtype
+    )
+    tried = [each for repeat in done for each in repeat.outcome.attempts]
+    status, reason, telling = _combined(done, planned.repeat, missing)
     return _coverage(
         job,
         planned,
-        ended.status,
-        ended.reason,
-        cases=len(left.cases),
-        measured=len(left.measured),
-        errors=counting.errors,
-        suspect=suspect,
-        dtype=" ".join(dtypes) or counting.dtype,
-        attempts=len(ended.attempts),
-        seconds=round(sum(tried.seconds for tried in ended.attempts), 3),
-        output=output,
+        status,
+        reason,
+        cases=max(len(repeat.records.cases) for repeat in done),
+        measured=len(made),
+        errors=max(repeat.outcome.counting.errors for repeat in done),
+        suspect=sum(row.is_suspect for row in made),
+        dtype=" ".join(dtypes) or done[0].outcome.counting.dtype,
+        attempts=len(tried),
+        seconds=round(sum(each.seconds for each in tried), 3),
+        output=str(telling.attempt.output),
+        repeats=len(done),
+        unstable=sum(row.is_unstable for row in made),
     )
 
 
+def _combined(done: list[_Repeat], repeat: int, missing: list[int]) -> tuple[str, str, _Repeat]:
+    """Return an operator's status and reason over its repeats, and the repeat that tells it."""
+    first = done[0]
+    if first.outcome.status not in outcome.RESULTS:
+        return first.outcome.status, first.outcome.reason, first
+    bad = [each for each in done if each.outcome.status != "PASSED"]
+    told = [
+        each.outcome.reason
+        if repeat == 1
+        else f"repeat {each.outcome.repeat + 1}: {each.outcome.status}: {each.outcome.reason}"
+        for each in bad
+    ]
+    if missing:
+        told.append(f"{len(done)} of {repeat} repeats ran")
+    return ("PARTIAL" if told else "PASSED"), "; ".join(told), (bad or done)[0]
+
+
 def _coverage(job: Job, planned: Plan, status: str, reason: str, **facts: Any) -> Coverage:
-    defaults = {
-        "cases": 0,
-        "measured": 0,
-        "errors": 0,
-        "suspect": 0,
-        "dtype": job.dtype,
-        "attempts": 0,
-        "seconds": None,
-        "output": None,
-    }
     return Coverage(
         operator=job.operator,
         category=job.category,
@@ -156,7 +214,7 @@ def _coverage(job: Job, planned: Plan, status: str, reason: str, **facts: Any) -
         reason=reason,
         suite=planned.suite,
         run_id=planned.run_id,
-        **{**defaults, **facts},
+        **{"dtype": job.dtype, **facts},
     )
 
 
@@ -165,25 +223,17 @@ def _left_out(item: plan.LeftOut, planned: Plan) -> Coverage:
         operator=item.operator,
         category=item.category,
         status=item.status,
-        cases=0,
-        measured=0,
-        errors=0,
-        suspect=0,
-        dtype=None,
-        pipeline=None,
-        attempts=0,
-        seconds=None,
         reason=item.reason,
         suite=planned.suite,
         run_id=planned.run_id,
-        output=None,
     )
 
 
-def _error(job: Job, case: Case, planned: Plan) -> dict[str, Any]:
+def _error(job: Job, case: Case, planned: Plan, repeat: int) -> dict[str, Any]:
     return {
         "run_id": planned.run_id,
         "operator": job.operator,
+        "repeat": repeat,
         "case": case.number,
         "dtype": case.dtype,
         "shape": case.shape,
@@ -208,6 +258,7 @@ def manifest(report: Report) -> dict[str, Any]:
             }
         },
         "versions": dict(report.versions),
+        "pinning_in_force": dict(report.pinning),
         "operators": [outcome.to_json(ended) for ended in report.outcomes],
         "coverage": [asdict(line) for line in report.coverage],
         "errors": list(report.errors),

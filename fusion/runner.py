@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from fusion import journal, outcome, plan, records
+from fusion import journal, outcome, plan, records, repeats, state
 from fusion.command import Command
 from fusion.contract import UNWRITABLE
 from fusion.journal import Attempt, Journal
@@ -34,11 +35,12 @@ class Event:
     attempt: Attempt
     text: str = ""
     outcome: Outcome | None = None
+    repeat: int = 0
 
 
 @dataclass
 class Runner:
-    """Run the jobs of a plan that have no outcome, and those named in ``again``.
+    """Run what a plan still owes, and what did not pass of the operators in ``again``.
 
     ``listen`` is told each event; ``tick`` is called many times a second and may raise to stop.
     """
@@ -65,30 +67,59 @@ class Runner:
             self._stop()
 
     def _lane(self, binding: int) -> Generator[None, None, None]:
-        """Run one binding's jobs in order, giving way while a child runs."""
-        for job in self.plan.jobs:
-            is_left = job.operator in self.again or not self.kept.is_done(job.operator)
-            if job.binding == binding and is_left:
-                yield from self._operator(job)
+        """Run one binding's jobs in order, giving way while a child runs.
 
-    def _operator(self, job: Job) -> Generator[None, None, None]:
-        started = plan.now()
+        Repeats are interleaved: every operator once, then every operator again, so that what
+        changes on the machine meanwhile meets all of them.
+        """
+        for repeat in range(self.plan.repeat):
+            for job in self.plan.jobs:
+                if job.binding == binding and self._is_left(job, repeat):
+                    yield from self._operator(job, repeat)
+
+    def _is_left(self, job: Job, repeat: int) -> bool:
+        if repeat in repeats.owed(self.kept, job.operator, self.plan.repeat):
+            return True
+        is_asked = job.operator in self.again and self.kept.is_done(job.operator, repeat)
+        return is_asked and repeats.status(self.kept, job.operator, repeat) not in outcome.SETTLED
+
+    def _operator(self, job: Job, repeat: int) -> Generator[None, None, None]:
+        started, before = plan.now(), self._state(job)
         tried: list[Tried] = []
-        first = self._next_index(job.operator)
-        for index, dtype in enumerate(job.dtypes, start=first):
-            attempt = self.kept.attempt(job.operator, index)
-            self.listen(Event("started", job, dtype, attempt))
+        first = self._next_index(job.operator, repeat)
+        dtypes = self._dtypes(job, repeat)
+        for index, dtype in enumerate(dtypes, start=first):
+            attempt = self.kept.attempt(job.operator, index, repeat)
+            self.listen(Event("started", job, dtype, attempt, repeat=repeat))
             command = self.plan.command(job, dtype, attempt.folder, self.kept, self.environ)
             verdict, ending = yield from self._attempt(command, attempt)
             tried.append(_tried(index, dtype, verdict, ending))
-            following = job.dtypes[index - first + 1 :]
+            following = dtypes[index - first + 1 :]
             if not verdict.is_dtype_failure or not following:
                 break
             self.listen(Event("fallback", job, following[0], attempt, verdict.reason))
-        earlier = self._earlier(job.operator)
-        concluded = outcome.conclude(job.operator, tried, started, plan.now(), earlier)
-        journal.write_json(self.kept.outcome(job.operator), outcome.to_json(concluded))
-        self.listen(Event("ended", job, tried[-1].dtype, attempt, outcome=concluded))
+        concluded = outcome.conclude(
+            job.operator,
+            tried,
+            started,
+            plan.now(),
+            self._earlier(job.operator, repeat),
+            repeat=repeat,
+            before=before,
+            after=self._state(job) | {"own_seconds": _cpu_seconds(tried)},
+        )
+        journal.write_json(self.kept.outcome(job.operator, repeat), outcome.to_json(concluded))
+        self.listen(Event("ended", job, tried[-1].dtype, attempt, outcome=concluded, repeat=repeat))
+
+    def _dtypes(self, job: Job, repeat: int) -> tuple[str | None, ...]:
+        """List the dtypes to try; a repeat begins with the one that counted the first time."""
+        if not repeat or not self.kept.is_done(job.operator):
+            return job.dtypes
+        counted = self._outcome(job.operator, 0).counting.dtype
+        return job.dtypes[job.dtypes.index(counted) :] if counted in job.dtypes else job.dtypes
+
+    def _state(self, job: Job) -> dict[str, Any]:
+        return state.snapshot(self.plan.bindings[job.binding].cpus)
 
     def _attempt(
         self, command: Command, attempt: Attempt
@@ -114,16 +145,19 @@ class Runner:
             raise RunError(f"{attempt.cases}: could not be written: {last_line(attempt)}")
         return outcome.judge(records.read(attempt), ending, last_line(attempt)), ending
 
-    def _next_index(self, operator: str) -> int:
+    def _next_index(self, operator: str, repeat: int) -> int:
         index = 0
-        while self.kept.attempt(operator, index).folder.exists():
+        while self.kept.attempt(operator, index, repeat).folder.exists():
             index += 1
         return index
 
-    def _earlier(self, operator: str) -> tuple[Tried, ...]:
-        if not self.kept.is_done(operator):
+    def _earlier(self, operator: str, repeat: int) -> tuple[Tried, ...]:
+        if not self.kept.is_done(operator, repeat):
             return ()
-        return outcome.from_json(journal.read_json(self.kept.outcome(operator))).attempts
+        return self._outcome(operator, repeat).attempts
+
+    def _outcome(self, operator: str, repeat: int) -> Outcome:
+        return outcome.from_json(journal.read_json(self.kept.outcome(operator, repeat)))
 
     def _stop(self) -> None:
         for child in self._children:
@@ -143,6 +177,11 @@ def last_line(attempt: Attempt) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
+def _cpu_seconds(tried: list[Tried]) -> float | None:
+    taken = [each.cpu_seconds for each in tried]
+    return None if None in taken else sum(seconds or 0.0 for seconds in taken)
+
+
 def _tried(index: int, dtype: str | None, verdict: Verdict, ending: Ending) -> Tried:
     return Tried(
         index=index,
@@ -153,4 +192,5 @@ def _tried(index: int, dtype: str | None, verdict: Verdict, ending: Ending) -> T
         reason=verdict.reason,
         measured=verdict.measured,
         errors=verdict.errors,
+        cpu_seconds=None if ending.cpu_seconds is None else round(ending.cpu_seconds, 3),
     )

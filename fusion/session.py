@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ from fusion import (
     markdown,
     merge,
     numa,
+    outcome,
     plan,
+    repeats,
     report,
     results,
     settings,
@@ -54,6 +57,7 @@ class Options:
     flaggems: str | None = None
     python: str | None = None
     targets: str | None = None
+    repeat: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def prepare(options: Options, around: Surroundings) -> Plan:
     places, catalogue, found = survey(options, around)
     placement = numa.place(numa.topology(), chosen.numa_nodes, chosen.omp_threads, chosen.jobs)
     return plan.make(
-        Request(options.operators, options.pipeline),
+        Request(options.operators, options.pipeline, repeats_asked(options.repeat)),
         chosen,
         places,
         catalogue,
@@ -90,6 +94,18 @@ def prepare(options: Options, around: Surroundings) -> Plan:
         placement,
         machine.describe(),
         history.seconds(chosen.output_dir),
+    )
+
+
+def repeats_asked(text: str | None) -> int:
+    """Read how often each operator is measured; 1 where it is not given."""
+    if text is None:
+        return 1
+    if re.fullmatch(r"[0-9]{1,4}", text) and int(text) >= 1:
+        return int(text)
+    raise Refusal(
+        f"--repeat: expected a whole number of independent children per operator, "
+        f"from 1 to 9999, found {text!r}; 5 or more let 'inv compare' tell a change"
     )
 
 
@@ -137,19 +153,19 @@ def resume(
     )
 
 
-def unfinished(found: Report) -> list[str]:
-    """List the operators that a run has not come to."""
-    return [line.operator for line in found.coverage if line.status == "NOT_RUN"]
-
-
-def done(found: Report) -> list[str]:
-    """List the operators that a run has come to."""
-    return [line.operator for line in found.coverage if line.status != "NOT_RUN"]
+def left(found: Report) -> dict[str, int]:
+    """Count the measurements that a run still owes, by operator."""
+    planned = found.plan
+    owed = {
+        job.operator: len(repeats.owed(found.journal, job.operator, planned.repeat))
+        for job in planned.jobs
+    }
+    return {operator: count for operator, count in owed.items() if count}
 
 
 def work_left(found: Report, failed: bool) -> bool:
     """Tell whether resuming would run anything; ``failed``: what did not pass counts."""
-    return bool(unfinished(found) or (failed and _not_passed(found)))
+    return bool(left(found) or (failed and _not_passed(found)))
 
 
 def differences(planned: Plan) -> list[str]:
@@ -258,8 +274,7 @@ def _node_ids(planned: Plan) -> list[int]:
 
 
 def _not_passed(found: Report) -> tuple[str, ...]:
-    settled = ("PASSED", "SKIPPED", "DISABLED", "MISSING", "NOT_RUN")
-    return tuple(line.operator for line in found.coverage if line.status not in settled)
+    return tuple(line.operator for line in found.coverage if line.status not in outcome.SETTLED)
 
 
 def _output_of(finished: Report) -> Path:

@@ -12,12 +12,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, document
+from fusion import Refusal, ceilings, document
+from fusion.ceilings import KERNELS, Ceiling, Measured
 
 VERSION = 1
-_TOP_KEYS = {"version", "scale", "memory", "defaults", "pipelines"}
+_TOP_KEYS = {"version", "scale", "memory", "defaults", "pipelines", "measured"}
 _PIPELINE_KEYS = {"environment", "peak_tflops", "gbps", "peak_gbps"}
 _SCALE_KEYS = ("efficiency", "cores", "threads")
+_MEASURED_TEXTS = ("when", "host", "cpu_model", "kernel", "python", "library")
+_CEILING_KEYS = {
+    "numa_node",
+    "cpus",
+    "threads",
+    "array_bytes",
+    "gbps",
+    "tflops",
+    "unsupported",
+}
 
 
 class TargetsError(Refusal):
@@ -42,7 +53,10 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Targets:
-    """Answer which pipeline a category takes and what it is asked to reach."""
+    """Answer which pipeline a category takes and what it is asked to reach.
+
+    ``measured`` are the machine's own ceilings, None where nobody has measured them.
+    """
 
     path: str
     sha256: str
@@ -50,6 +64,7 @@ class Targets:
     defaults: Mapping[str, str]
     override_tflops: float | None = None
     override_gbps: float | None = None
+    measured: Measured | None = None
 
     def pipeline(self, category: str, asked: str | None = None) -> str:
         """Choose the pipeline of a category; raise TargetsError for an unknown name."""
@@ -83,6 +98,13 @@ class Targets:
         if category == "compute":
             return declared.peak_tflops.get(dtype or "")
         return declared.peak_gbps
+
+    def ceiling(
+        self, category: str, dtype: str | None, numa_node: int | None, threads: int
+    ) -> float | None:
+        """Return what was measured on a node with that many threads, in the target's unit."""
+        found = self.measured.find(numa_node, threads) if self.measured else None
+        return found.rate(category, dtype) if found else None
 
     def overridden(self, tflops: float | None, gbps: float | None) -> Targets:
         """Apply the overrides of the settings uniformly to every pipeline and dtype."""
@@ -122,7 +144,20 @@ def load(path: Path) -> Targets:
         str(name): reader.pipeline(str(name), entry, scale, memory)
         for name, entry in declared.items()
     }
-    return Targets(str(path), read.sha256, pipelines, reader.defaults(data, pipelines))
+    return Targets(
+        str(path),
+        read.sha256,
+        pipelines,
+        reader.defaults(data, pipelines),
+        measured=reader.measured(data.get("measured")),
+    )
+
+
+def from_json(data: Mapping[str, Any]) -> Targets:
+    """Read targets back from the plain values of a saved plan."""
+    pipelines = {name: Pipeline(**declared) for name, declared in data["pipelines"].items()}
+    measured = ceilings.from_json(data.get("measured"))
+    return Targets(**{**data, "pipelines": pipelines, "measured": measured})
 
 
 class _Reader:
@@ -179,6 +214,53 @@ class _Reader:
             peak_tflops=share_of_peak,
             peak_gbps=self.optional(bandwidth, "peak_gbps", entry),
         )
+
+    def measured(self, value: Any) -> Measured | None:
+        if value is None:
+            return None
+        entries = self.mapping(value, "measured", {*_MEASURED_TEXTS, "ceilings"})
+        texts = {key: self.text(entries.get(key), f"measured.{key}") for key in _MEASURED_TEXTS}
+        found = entries.get("ceilings")
+        if not isinstance(found, list) or not found:
+            self.refuse("measured.ceilings", "a list of at least one binding", found)
+        return Measured(
+            **texts,
+            ceilings=tuple(
+                self.ceiling(each, f"measured.ceilings[{index}]")
+                for index, each in enumerate(found or ())
+            ),
+        )
+
+    def ceiling(self, value: Any, entry: str) -> Ceiling:
+        entries = self.mapping(value, entry, _CEILING_KEYS)
+        gbps = self.rates(entries.get("gbps"), f"{entry}.gbps")
+        if set(gbps) != set(KERNELS):
+            self.refuse(f"{entry}.gbps", "exactly " + ", ".join(KERNELS), sorted(gbps))
+        unsupported = self.mapping(entries.get("unsupported", {}), f"{entry}.unsupported")
+        node = entries.get("numa_node")
+        return Ceiling(
+            numa_node=None if node is None else self.whole(node, f"{entry}.numa_node", 0),
+            cpus=self.text(entries.get("cpus"), f"{entry}.cpus"),
+            threads=self.whole(entries.get("threads"), f"{entry}.threads", 1),
+            array_bytes=self.whole(entries.get("array_bytes"), f"{entry}.array_bytes", 1),
+            gbps=gbps,
+            tflops=self.rates(entries.get("tflops", {}), f"{entry}.tflops"),
+            unsupported={str(dtype): str(why) for dtype, why in unsupported.items()},
+        )
+
+    def rates(self, value: Any, entry: str) -> dict[str, float]:
+        found = self.mapping(value, entry)
+        return {str(name): self.number(rate, f"{entry}.{name}") for name, rate in found.items()}
+
+    def text(self, value: Any, entry: str) -> str:
+        if not isinstance(value, str) or not value:
+            self.refuse(entry, "a text (in quotes where it looks like a number or a date)", value)
+        return str(value)
+
+    def whole(self, value: Any, entry: str, least: int) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            self.refuse(entry, f"a whole number of at least {least}", value)
+        return int(value)
 
     def defaults(
         self, data: Mapping[str, Any], pipelines: Mapping[str, Pipeline]

@@ -45,6 +45,23 @@ _SIZES = {"bool": 1, "bool_": 1, "half": 2, "float": 4, "double": 8, "long": 8, 
 _SIZES |= {"short": 2, "char": 1, "byte": 1, "cfloat": 8, "cdouble": 16, "qint8": 1, "quint8": 1}
 
 
+def total_bytes(value: Any) -> int:
+    """Return the bytes of all distinct tensors in nested lists, tuples and mappings."""
+    found: dict[int, Any] = {}
+    _collect(value, found)
+    return sum(math.prod(shape_of(each)) * dtype_size(each.dtype) for each in found.values())
+
+
+def _collect(value: Any, found: dict[int, Any]) -> None:
+    if is_tensor(value):
+        found[id(value)] = value
+    elif isinstance(value, dict):
+        _collect(list(value.values()), found)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            _collect(each, found)
+
+
 def shape_of(value: Any) -> tuple[int, ...]:
     """Return the shape of a tensor, or the length of a list as a shape."""
     if is_tensor(value):

@@ -121,8 +121,9 @@ def heading(planned: Plan, kept: Journal) -> str:
 def event_line(event: Event) -> str:
     """Tell one event of a run in a line."""
     dtype = event.dtype or "the benchmark's own dtypes"
+    again = f", repeat {event.repeat + 1}" if event.repeat else ""
     if event.kind == "started":
-        return f"{event.job.operator}: started with {dtype}"
+        return f"{event.job.operator}: started with {dtype}{again}"
     if event.kind == "fallback":
         return (
             f"{event.job.operator}: {shortened(event.text, _REASON_WIDTH)}; falling back to {dtype}"
@@ -131,7 +132,7 @@ def event_line(event: Event) -> str:
     assert ended is not None
     seconds = sum(tried.seconds for tried in ended.attempts)
     reason = f": {shortened(ended.reason, _REASON_WIDTH)}" if ended.reason else ""
-    return f"{event.job.operator}: {ended.status} in {seconds:.1f} s{reason}"
+    return f"{event.job.operator}: {ended.status} in {seconds:.1f} s{again}{reason}"
 
 
 def dry_run(planned: Plan, environ: Mapping[str, str]) -> str:

@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fusion"
 # Each layer may import those before it and its own.
 LAYERS = (
-    ("contract", "cpulist", "document", "machine", "stopping", "locks"),
-    ("tensors", "topology", "written"),
+    ("ceilings", "contract", "cpulist", "document", "state", "stopping", "locks"),
+    ("machine", "tensors", "topology", "written"),
     ("vocabulary",),
     ("expression", "cases"),
     ("formulas", "markdown", "binding"),
@@ -22,13 +22,13 @@ LAYERS = (
     ("plan",),
     ("records", "estimate"),
     ("outcome",),
-    ("process",),
+    ("process", "repeats", "spread"),
     ("runner", "rows"),
     ("report", "publish"),
     ("results",),
-    ("history", "merge"),
+    ("history", "merge", "compare"),
     ("terminal",),
-    ("session",),
+    ("session", "comparison"),
     ("cli", "live"),
     ("progress",),
 )

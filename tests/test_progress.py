@@ -116,7 +116,7 @@ def ended(*tried, status="PASSED", reason=""):
 )
 def test_elsewhere_than_on_a_terminal_lines_are_plain_with_a_time(capsys, event, text):
     """Each event is one line with date and time, without control characters."""
-    with progress.shown(None, (), {}) as watcher:
+    with progress.shown(None, {}, {}) as watcher:
         watcher.event(event)
     line = capsys.readouterr().out
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d " + re.escape(text) + "\n", line)
@@ -124,6 +124,6 @@ def test_elsewhere_than_on_a_terminal_lines_are_plain_with_a_time(capsys, event,
 
 def test_what_a_run_waits_for_is_told_with_a_time(capsys):
     """A message beside the events is a line like them."""
-    with progress.shown(None, (), {}) as watcher:
+    with progress.shown(None, {}, {}) as watcher:
         watcher.tell("Waiting for NUMA node 0")
     assert re.fullmatch(r"[-\d]+ [:\d]+ Waiting for NUMA node 0\n", capsys.readouterr().out)

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion import rows
+from fusion.ceilings import KERNELS, Ceiling, Measured
 from fusion.outcome import Outcome, Tried
 from fusion.records import Case
+from fusion.rows import Sample
 
 COUNTS = st.integers(1, 10**18)
 LATENCIES = st.floats(1e-6, 1e7)
@@ -22,7 +24,7 @@ def planned(bench):
     return replace(made, machine={**made.machine, "last_level_cache_bytes": 0}, pinned=True)
 
 
-def made(planned, operator="good", ran="float32", **facts):
+def sample(planned, operator="good", ran="float32", **facts):
     job = next(job for job in planned.jobs if job.operator == operator)
     given = {
         "number": 0,
@@ -39,7 +41,18 @@ def made(planned, operator="good", ran="float32", **facts):
     }
     tried = Tried(0, ran, 0, 1.0, "PASSED", "", 1, 0)
     outcome = Outcome(1, operator, "PASSED", "", 0, (tried,), "then", "now")
-    return rows.make(Case(**{**given, **facts}), job, planned, outcome)
+    return Sample(Case(**{**given, **facts}), outcome)
+
+
+def made(planned, operator="good", ran="float32", **facts):
+    job = next(job for job in planned.jobs if job.operator == operator)
+    return rows.make([sample(planned, operator, ran, **facts)], job, planned)
+
+
+def repeated(planned, *latencies, **facts):
+    job = next(job for job in planned.jobs if job.operator == "good")
+    samples = [sample(planned, latency_ms=latency, **facts) for latency in latencies]
+    return rows.make(samples, job, planned)
 
 
 def test_memory_row(planned):
@@ -181,3 +194,77 @@ def test_cells_are_the_columns_of_the_category(planned):
 def test_shape_is_compact_json_with_its_letters(planned):
     """The shape is the record's own, whatever it holds."""
     assert made(planned, shape={"größe": [1, None]}).shape == '{"größe":[1,null]}'
+
+
+def test_repeats_give_median_deviation_and_count(planned):
+    """A row of several repeats has their median, from which its rates come, and keeps them all."""
+    row = repeated(planned, 2.0, 1.9, 2.1, 2.0, 2.05)
+    assert (row.latency_ms, row.count) == (2.0, 5)
+    assert row.latency_mad_ms == pytest.approx(0.05)
+    assert row.achieved == pytest.approx(3.072)
+    assert row.cells()["latencies_ms"] == "[2.0,1.9,2.1,2.0,2.05]"
+    assert not row.is_unstable
+
+
+def test_single_measurement_has_no_spread(planned):
+    """Nothing is known of the spread of one measurement."""
+    row = made(planned)
+    assert (row.count, row.latency_mad_ms, row.spread_pct) == (1, None, None)
+
+
+@pytest.mark.parametrize("latencies", [(2.0, 2.0, 2.0, 2.0, 3.0), (2.0, 2.3, 1.7, 2.25, 1.75)])
+def test_spread_of_ten_percent_makes_a_row_unstable(planned, latencies):
+    """One outlier is enough, and so is a wide scatter."""
+    row = repeated(planned, *latencies)
+    assert row.spread_pct >= 10
+    assert row.is_unstable
+    assert "spread of" in row.note
+
+
+def test_latency_under_what_the_clock_resolves_is_unstable(planned):
+    """A latency must last a hundred steps of the clock."""
+    coarse = replace(planned, machine={"clock_step_seconds": 21e-6})
+    fine = replace(planned, machine={"clock_step_seconds": 19e-6})
+    assert "clock" in made(coarse).note
+    assert made(coarse).is_unstable
+    assert not made(fine).is_unstable
+
+
+@pytest.mark.parametrize(("busy", "own", "is_unstable"), [(5.0, 4.9, False), (5.0, 1.0, True)])
+def test_load_of_others_makes_a_row_unstable(planned, busy, own, is_unstable):
+    """CPU time on the operator's CPUs that was not its own is told from its own."""
+    before = {"when": "2026-01-01T00:00:00", "cpus": 2, "busy_seconds": 10.0, "steal_seconds": 0.0}
+    after = {**before, "when": "2026-01-01T00:00:04", "busy_seconds": 10 + busy, "own_seconds": own}
+    given = sample(planned)
+    stated = replace(given, outcome=replace(given.outcome, before=before, after=after))
+    row = rows.make([stated], planned.jobs[0], planned)
+    assert row.is_unstable == is_unstable
+    assert ("went to others" in row.note) == is_unstable
+
+
+def test_work_that_differs_between_repeats_counts_as_its_median(planned):
+    """Benchmarks may draw their inputs; the row says so."""
+    job = planned.jobs[0]
+    samples = [sample(planned, logical=logical) for logical in (10, 30, 20)]
+    row = rows.make(samples, job, planned)
+    assert row.logical == 20
+    assert "differs between repeats" in row.note
+
+
+def test_compute_row_has_its_intensity(planned):
+    """Intensity is FLOP over the bytes of the call's tensors."""
+    row = made(planned, "product", tensor_bytes=6_144)
+    assert row.intensity_flop_per_byte == 1000
+    assert made(planned, "product").intensity_flop_per_byte is None
+
+
+def test_measured_ceiling_stands_beside_the_target(planned):
+    """The two percentages refer to two columns."""
+    rates = dict.fromkeys(KERNELS, 5.0) | {"copy": 6.144}
+    ceiling = Ceiling(None, "0", planned.omp_threads, 8, rates, {})
+    measured = Measured("now", "here", "cpu", "k", "3", "numpy", (ceiling,))
+    placed = replace(planned, targets=replace(planned.targets, measured=measured), pinned=False)
+    row = made(placed)
+    assert (row.ceiling, row.ceiling_pct) == (6.144, pytest.approx(50))
+    assert row.attainment_pct == pytest.approx(10)
+    assert made(planned).ceiling is None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from tabulate import tabulate
 
 from fusion import cases
-from fusion.cases import Call, RecordedTensor
+from fusion.cases import Call
 from fusion.document import nearest
 from fusion.formulas import Catalogue, FormulaError
-from fusion.tensors import EvaluationError, dtype_size
+from fusion.tensors import EvaluationError, total_bytes
 
 _UNITS = {"logical_flops": "FLOP", "logical_bytes": "byte"}
 
@@ -109,21 +108,10 @@ def _replayed(catalogue: Catalogue, call: Call, case: int) -> Replayed:
 
 def _intensity(call: Call, flop: int) -> float | None:
     try:
-        moved = _nbytes([*call.args, *call.kwargs.values()])
+        moved = total_bytes([*call.args, *call.kwargs.values()])
     except EvaluationError:
         return None  # a dtype of unknown size
     return flop / moved if moved else None
-
-
-def _nbytes(value: Any) -> int:
-    if isinstance(value, RecordedTensor):
-        size = dtype_size(value.dtype)
-        for length in value.shape:
-            size *= length
-        return size
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return sum(map(_nbytes, value)) if isinstance(value, (list, tuple)) else 0
 
 
 def _sorted(replayed: Iterable[Replayed]) -> list[Replayed]:

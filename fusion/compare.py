@@ -1,0 +1,497 @@
+"""Compare two sets of results, A and B: what differs around them, and a verdict for every row.
+
+A ratio is B's latency over A's: over 1, B is slower. Latencies are in ms.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from fusion import Refusal
+from fusion.document import nearest
+from fusion.records import is_latency
+from fusion.results import Cells, Key, Results
+
+ALPHA = 0.05
+SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
+ONLY_A, ONLY_B = "only in A", "only in B"
+VERDICTS = (SLOWER, FASTER, CANNOT_TELL, SAME, ONLY_A, ONLY_B)
+MISSING = "missing"
+FAILURES = (SLOWER, FASTER, MISSING)
+NOISE = "the difference may be noise"
+
+_MACHINE = ("host", "cpu_model", "architecture", "cpus", "last_level_cache_bytes", "memory_bytes")
+# What a setting of these names says is said by other facts, or changes no measurement.
+_NO_CONDITIONS = {"output_dir", "timeout", "shape_file"}
+_SAID_ELSEWHERE = {"suite", "cpu_model", "omp_threads", "formulas", "targets"}
+_ROW_CONDITIONS = ("omp_threads", "numa_node", "warmup", "iter", "mode", "level")
+# An exact null distribution with ties costs the square of (smaller side x all samples).
+_EXACT_WITH_TIES = 300
+_EXACT_WITHOUT_TIES = 100
+
+
+class CompareError(Refusal):
+    """Refuse an option of a comparison."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Hold one side of a row: median, median absolute deviation, and each repeat's latency."""
+
+    latency_ms: float | None
+    mad_ms: float | None
+    samples: tuple[float, ...]
+    problem: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """Say of one row what can be said. A side that lacks the row is None."""
+
+    key: Key
+    a: Measurement | None
+    b: Measurement | None
+    verdict: str
+    ratio: float | None
+    p: float | None
+    p_adjusted: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Name something that differs between both sides, with both values; None is unknown."""
+
+    name: str
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sum up rows: the geometric mean of their ratios, and how many got each verdict."""
+
+    name: str
+    geometric_mean: float | None
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """Name an operator that has no rows on one side or both, and how far each side got."""
+
+    operator: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Hold all that was found. ``rows`` begin with the slower ones, the largest ratio first.
+
+    ``repeats`` is None where no row lacks samples; else it is how many repeats on both sides
+    could tell one changed row among all that were compared.
+    """
+
+    threshold: float
+    alpha: float
+    unknown: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    rows: tuple[Row, ...]
+    operators: tuple[Summary, ...]
+    overall: Summary
+    unmeasured: tuple[Unmeasured, ...]
+    repeats: int | None
+
+    def of(self, *verdicts: str) -> tuple[Row, ...]:
+        """List the rows with one of these verdicts, in order."""
+        return tuple(row for row in self.rows if row.verdict in verdicts)
+
+
+def threshold(text: str) -> float:
+    """Read '5%', '5 %' or '0.05' as 0.05; raise CompareError for what is no share below 1."""
+    found = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*", text)
+    value = float(found[1]) / (100 if found[2] else 1) if found else math.nan
+    if not 0 <= value < 1:
+        raise CompareError(
+            "--threshold: expected a share from 0 % to below 100 %, written like 5% or 0.05, "
+            f"found {text!r}"
+        )
+    return value
+
+
+def fail_on(text: str | None) -> tuple[str, ...]:
+    """Read a list of what counts as a failure; raise CompareError for an unknown name."""
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    for name in names:
+        if name not in FAILURES:
+            raise CompareError(
+                f"--fail-on: expected names among {', '.join(FAILURES)}, found {name!r}"
+                f"{nearest(name, FAILURES)}"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def failures(comparison: Comparison, names: Iterable[str]) -> tuple[Row, ...]:
+    """List the rows that count as failures; missing is what A measured and B did not."""
+    wanted = set(names)
+    return tuple(
+        row
+        for row in comparison.rows
+        if row.verdict in wanted or (MISSING in wanted and _is_missing(row))
+    )
+
+
+def _is_missing(row: Row) -> bool:
+    measured = row.a is not None and not row.a.problem
+    return row.verdict == ONLY_A or (measured and row.b is not None and bool(row.b.problem))
+
+
+def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPHA) -> Comparison:
+    """Match rows by table, operator, dtype, shape and number, and judge each at level alpha."""
+    keys = [*a.rows, *(key for key in b.rows if key not in a.rows)]
+    cells = [(a.rows.get(key), b.rows.get(key)) for key in keys]
+    pairs = [(_measurement(left), _measurement(right)) for left, right in cells]
+    tests = _tests(pairs, alpha)
+    states = _states(a), _states(b)
+    rows = [
+        _one_sided(key, left, right, *states)
+        if left is None or right is None
+        else _matched(key, left, right, tests.get(index), _work(*cells[index]), threshold, alpha)
+        for index, (key, (left, right)) in enumerate(zip(keys, pairs))
+    ]
+    return Comparison(
+        threshold=threshold,
+        alpha=alpha,
+        unknown=tuple(_unknown(a, b)),
+        differences=tuple(differences(a, b)),
+        rows=tuple(sorted(rows, key=_importance)),
+        operators=tuple(_by_operator(rows)),
+        overall=_summary("overall", rows),
+        unmeasured=tuple(_unmeasured(a, b, *states)),
+        repeats=_repeats(rows, alpha),
+    )
+
+
+def _measurement(cells: Cells | None) -> Measurement | None:
+    if cells is None:
+        return None
+    text = cells.get("latency_ms") or ""
+    latency, mad = _number(text), _number(cells.get("latency_mad_ms") or "")
+    if not is_latency(latency):
+        return Measurement(None, mad, (), f"latency {text or 'missing'}")
+    assert latency is not None
+    samples = _samples(cells.get("latencies_ms") or "", latency)
+    problem = "" if samples else "latencies_ms is no JSON list of latencies"
+    return Measurement(latency, mad, samples, problem)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _samples(text: str, latency: float) -> tuple[float, ...]:
+    """Return every repeat's latency; an older file has one, the row's. Nothing if unreadable."""
+    if not text:
+        return (latency,)
+    try:
+        found = json.loads(text)
+        return tuple(map(float, found)) if all(map(is_latency, found)) else ()
+    except (ValueError, TypeError, OverflowError):
+        return ()
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Hold a two-sided rank test; ``lean`` is positive where B's ranks are the higher ones."""
+
+    p: float
+    p_adjusted: float
+    lean: float
+
+
+def reachable(n: int, m: int) -> float:
+    """Return the smallest two-sided p that a rank test of n against m samples can give."""
+    return min(1.0, 2 / math.comb(n + m, n))
+
+
+def enough_repeats(rows: int, alpha: float = ALPHA) -> int:
+    """Return how many repeats on both sides can tell one changed row among so many."""
+    n = 1
+    while reachable(n, n) > alpha / rows:
+        n += 1
+    return n
+
+
+def _tests(
+    pairs: Sequence[tuple[Measurement | None, Measurement | None]], alpha: float
+) -> dict[int, _Test]:
+    """Test every pair that has enough samples; p is corrected for their number."""
+    groups = defaultdict(list)
+    for index, (a, b) in enumerate(pairs):
+        if a and b and not (a.problem or b.problem):
+            counts = len(a.samples), len(b.samples)
+            if reachable(*counts) <= alpha:
+                groups[counts].append((index, a.samples, b.samples))
+    if not groups:
+        return {}
+    import numpy as np
+    from scipy.stats import false_discovery_control
+
+    indices = [index for group in groups.values() for index, _, _ in group]
+    parts = [
+        rank_test([a for _, a, _ in group], [b for _, _, b in group]) for group in groups.values()
+    ]
+    p, lean = (np.concatenate(values) for values in zip(*parts))
+    adjusted = false_discovery_control(p)
+    found = zip(p.tolist(), adjusted.tolist(), lean.tolist())
+    return {index: _Test(*values) for index, values in zip(indices, found)}
+
+
+def rank_test(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> tuple[Any, Any]:
+    """Test rows of equal counts by Mann and Whitney; return two-sided p, and where B leans.
+
+    Without ties p is exact, by SciPy. SciPy's exact distribution is wrong for ties, its normal
+    approximation goes below what few samples can reach, and its permutations take a second for
+    2,000 rows; so with ties the exact distribution of the midranks is counted here, once for
+    every pattern of ties. Many samples get the normal approximation, corrected for ties. No p is
+    below ``reachable``, which ties in a large and a small side would bring about.
+    """
+    import numpy as np
+    from scipy.stats import mannwhitneyu, rankdata
+
+    left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    n, m = left.shape[1], right.shape[1]
+    ranks = rankdata(np.concatenate([left, right], axis=1), axis=1)
+    tied = (np.diff(np.sort(ranks, axis=1), axis=1) == 0).any(axis=1)
+    counted = tied & (min(n, m) * (n + m) <= _EXACT_WITH_TIES)
+    exact = ~tied & (n + m <= _EXACT_WITHOUT_TIES)
+    p = np.ones(len(ranks))
+    for chosen, method in ((exact, "exact"), (~exact & ~counted, "asymptotic")):
+        if chosen.any():
+            p[chosen] = mannwhitneyu(left[chosen], right[chosen], axis=1, method=method).pvalue
+    for index in np.flatnonzero(counted):
+        p[index] = _with_ties(ranks[index], n)
+    lean = ranks[:, n:].sum(axis=1) - m * (n + m + 1) / 2
+    return np.clip(p, reachable(n, m), 1.0), lean
+
+
+def _with_ties(ranks: Any, n: int) -> float:
+    """Double the smaller tail of the smaller side's sum of midranks, over all its choices."""
+    doubled = (2 * ranks).astype(int)
+    side = doubled[:n] if 2 * n <= len(doubled) else doubled[n:]
+    at_most, at_least = _tails(tuple(sorted(doubled.tolist())), len(side))
+    total = side.sum()
+    return min(1.0, 2 * float(min(at_most[total], at_least[total])))
+
+
+@lru_cache(maxsize=4096)
+def _tails(ranks: tuple[int, ...], chosen: int) -> tuple[Any, Any]:
+    """Return the chance of at most, and of at least, each sum of so many of these ranks."""
+    import numpy as np
+
+    ways = np.zeros((chosen + 1, sum(ranks[-chosen:]) + 1))
+    ways[0, 0] = 1
+    for rank in ranks:
+        ways[1:, rank:] += ways[:-1, : ways.shape[1] - rank].copy()
+    all_ways = math.comb(len(ranks), chosen)
+    return ways[-1].cumsum() / all_ways, ways[-1][::-1].cumsum()[::-1] / all_ways
+
+
+def _matched(
+    key: Key,
+    a: Measurement,
+    b: Measurement,
+    test: _Test | None,
+    work: str,
+    threshold: float,
+    alpha: float,
+) -> Row:
+    verdict, reason = _verdict(a, b, test, threshold, alpha)
+    return Row(
+        key=key,
+        a=a,
+        b=b,
+        verdict=verdict,
+        ratio=_ratio(a.latency_ms, b.latency_ms),
+        p=test.p if test else None,
+        p_adjusted=test.p_adjusted if test else None,
+        note="; ".join(filter(None, (reason, work))),
+    )
+
+
+def _ratio(a: float | None, b: float | None) -> float | None:
+    ratio = b / a if a and b else None
+    return ratio if is_latency(ratio) else None  # what floats cannot hold is unknown
+
+
+def _verdict(
+    a: Measurement, b: Measurement, test: _Test | None, threshold: float, alpha: float
+) -> tuple[str, str]:
+    problems = [f"{side}: {m.problem}" for side, m in (("A", a), ("B", b)) if m.problem]
+    if problems:
+        return CANNOT_TELL, "; ".join(problems)
+    if test is None:
+        return CANNOT_TELL, f"{len(a.samples)} and {len(b.samples)} samples: too few"
+    direction = _direction(a.latency_ms, b.latency_ms, threshold)
+    if direction == 0:
+        return SAME, ""
+    if test.p_adjusted > alpha:
+        return CANNOT_TELL, NOISE
+    if direction * test.lean < 0:
+        return CANNOT_TELL, "the medians say one thing, the ranks another"
+    return (SLOWER if direction > 0 else FASTER), ""
+
+
+def _direction(a: float | None, b: float | None, threshold: float) -> int:
+    """Return 1 where B is slower beyond the threshold, -1 where it is faster, else 0.
+
+    Multiplied, not divided: exchanging A and B must not change what rounding decides.
+    """
+    assert a is not None and b is not None
+    return int(b >= a * (1 + threshold)) - int(a >= b * (1 + threshold))
+
+
+def _work(a: Cells | None, b: Cells | None) -> str:
+    """Say where the logical work differs: the ratio is then not one of equals."""
+    assert a is not None and b is not None
+    columns = ("logical_flop", "logical_bytes")
+    pairs = [(name, a.get(name) or "-", b.get(name) or "-") for name in columns]
+    return "; ".join(f"{name}: A {x}, B {y}" for name, x, y in pairs if x != y)
+
+
+def _one_sided(
+    key: Key,
+    a: Measurement | None,
+    b: Measurement | None,
+    states_a: Mapping[str, str],
+    states_b: Mapping[str, str],
+) -> Row:
+    name, states = ("B", states_b) if b is None else ("A", states_a)
+    verdict = ONLY_A if b is None else ONLY_B
+    note = f"{name}: {states.get(key[1], 'not in its results')}"
+    return Row(key, a, b, verdict, None, None, None, note)
+
+
+def _states(results: Results) -> dict[str, str]:
+    """Say of each operator how many rows it has, and its status where that tells more."""
+    counts = Counter(key[1] for key in results.rows)
+    states = {}
+    for operator in dict.fromkeys([*counts, *results.coverage]):
+        status = _status(results.coverage.get(operator, {}), counts[operator])
+        rows = f"{counts[operator]} row{'s' if counts[operator] != 1 else ''}"
+        states[operator] = ", ".join(filter(None, (rows if counts[operator] else "", status)))
+    return states
+
+
+def _status(line: Mapping[str, str], rows: int) -> str:
+    status, reason = line.get("status") or "", line.get("reason") or ""
+    if rows and status == "PASSED":
+        return ""
+    return f"{status}: {reason}" if reason else status
+
+
+def _unmeasured(
+    a: Results, b: Results, states_a: Mapping[str, str], states_b: Mapping[str, str]
+) -> Iterable[Unmeasured]:
+    measured = {key[1] for key in a.rows} & {key[1] for key in b.rows}
+    for operator in dict.fromkeys([*states_a, *states_b]):
+        if operator not in measured:
+            absent = "not in its results"
+            yield Unmeasured(
+                operator, states_a.get(operator, absent), states_b.get(operator, absent)
+            )
+
+
+def _importance(row: Row) -> tuple[int, float]:
+    change = -abs(math.log(row.ratio)) if row.ratio else math.inf
+    return VERDICTS.index(row.verdict), change
+
+
+def _by_operator(rows: Iterable[Row]) -> list[Summary]:
+    """Sum up each operator, the one that slowed down most first."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row.key[1]].append(row)
+    found = [_summary(operator, group) for operator, group in groups.items()]
+    return sorted(found, key=lambda summary: -(summary.geometric_mean or 0.0))
+
+
+def _summary(name: str, rows: Sequence[Row]) -> Summary:
+    logarithms = [math.log(row.ratio) for row in rows if row.ratio]
+    mean = math.exp(math.fsum(logarithms) / len(logarithms)) if logarithms else None
+    counts = Counter(row.verdict for row in rows)
+    return Summary(name, mean, {verdict: counts[verdict] for verdict in VERDICTS})
+
+
+def _repeats(rows: Sequence[Row], alpha: float) -> int | None:
+    """Return enough repeats for all rows, if some row could not be told for want of them."""
+    compared = [row for row in rows if row.ratio]
+    short = any(
+        row.verdict == CANNOT_TELL
+        and row.a is not None
+        and row.b is not None
+        and not (row.a.problem or row.b.problem)
+        and reachable(len(row.a.samples), len(row.b.samples)) > alpha / len(compared)
+        for row in compared
+    )
+    return enough_repeats(len(compared), alpha) if short else None
+
+
+def _unknown(a: Results, b: Results) -> Iterable[str]:
+    for name, results in (("A", a), ("B", b)):
+        if not results.manifest:
+            yield f"{name} has no manifest: its machine and settings are unknown"
+
+
+def differences(a: Results, b: Results) -> Iterable[Difference]:
+    """List what differs around the measurements: from the manifests, else from the rows."""
+    columns: tuple[str, ...] = ("pipeline",)
+    if a.manifest and b.manifest:
+        left, right = facts(a.manifest), facts(b.manifest)
+        for name in dict.fromkeys([*left, *right]):
+            if left.get(name) != right.get(name):
+                yield Difference(name, left.get(name), right.get(name))
+    else:
+        columns += _ROW_CONDITIONS
+    for column in columns:
+        yield from _column(column, a, b)
+
+
+def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Name what a manifest says of machine, suite, settings and versions, flat."""
+    machine, settings = manifest.get("machine") or {}, manifest.get("settings") or {}
+    conditions, versions = manifest.get("conditions") or {}, manifest.get("versions") or {}
+    chosen = {name: entry["value"] for name, entry in settings.items()}
+    rest = {name: value for name, value in conditions.items() if name not in _SAID_ELSEWHERE}
+    return {
+        **{f"machine {name}": machine.get(name) for name in (*_MACHINE, "kernel")},
+        "suite": manifest.get("suite"),
+        "suite revision": manifest.get("suite_revision"),
+        "formulas SHA-256": manifest.get("formulas_sha256"),
+        "targets SHA-256": (manifest.get("targets") or {}).get("sha256"),
+        **{f"setting {n}": value for n, value in chosen.items() if n not in _NO_CONDITIONS},
+        **{f"condition {n}": value for n, value in rest.items() if n not in chosen},
+        **{name: manifest.get(name) for name in ("omp_threads", "pinned", "pinning")},
+        **{f"version of {name}": value for name, value in versions.items()},
+    }
+
+
+def _column(column: str, a: Results, b: Results) -> Iterable[Difference]:
+    matched = [(a.rows[key], b.rows[key]) for key in a.rows if key in b.rows]
+    pairs = [(x.get(column) or "-", y.get(column) or "-") for x, y in matched]
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    if differing:
+        left, right = (" ".join(sorted(set(values))) for values in zip(*differing))
+        yield Difference(f"{column} of {len(differing)} of {len(pairs)} rows", left, right)

@@ -1,0 +1,84 @@
+"""Say how far latencies can be trusted: their spread, the clock, and who else used the CPUs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from fusion import state
+from fusion.outcome import Outcome
+
+# The spread over repeats from which on a row is unstable, in percent; pyperf warns from there on.
+WIDEST_PCT = 10.0
+# Steps of the clock that a latency must last: one step is then at most 1 % of it.
+FEWEST_STEPS = 100
+# The share of its CPUs' time, going to others, from which on an operator was disturbed.
+LARGEST_FOREIGN_SHARE = 0.1
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median."""
+    return float(statistics.median(values))
+
+
+def absolute_deviation(values: Sequence[float]) -> float | None:
+    """Return the median absolute deviation from the median; None for a single value."""
+    if len(values) < 2:
+        return None
+    middle = median(values)
+    return median([abs(value - middle) for value in values])
+
+
+def percent(values: Sequence[float]) -> float | None:
+    """Return the spread in percent; None for a single value.
+
+    The larger of the standard deviation over the mean, which sees a single outlier, and of the
+    median absolute deviation over the median, which is what the row shows.
+    """
+    deviation = absolute_deviation(values)
+    if deviation is None:
+        return None
+    relative = statistics.stdev(values) / statistics.fmean(values)
+    return 100 * max(relative, deviation / median(values))
+
+
+def too_wide(values: Sequence[float]) -> str | None:
+    """Say that the spread over repeats is 10 % or more; None when it is not."""
+    found = percent(values)
+    if found is None or found < WIDEST_PCT:
+        return None
+    return f"spread of {found:.3g} % over {len(values)} repeats"
+
+
+def too_short(latency_ms: float, step_seconds: float | None) -> str | None:
+    """Say that a latency is under what the clock resolves to 1 %; None when it is not."""
+    if step_seconds is None or latency_ms >= FEWEST_STEPS * step_seconds * 1e3:
+        return None
+    return (
+        f"{latency_ms * 1e6:.3g} ns is under what the clock can resolve to 1 % "
+        f"(its step is {step_seconds * 1e9:.3g} ns)"
+    )
+
+
+def disturbed(outcomes: Iterable[Outcome]) -> str | None:
+    """Say that 10 % or more of the CPUs' time went to others in a repeat; None when it did not."""
+    shares = [share for each in outcomes if (share := foreign_share(each)) is not None]
+    if not shares or max(shares) < LARGEST_FOREIGN_SHARE:
+        return None
+    return f"{100 * max(shares):.3g} % of its CPUs' time went to others"
+
+
+def foreign_share(ended: Outcome) -> float | None:
+    """Return which share (0 to 1) of its CPUs' time others had while an operator was measured."""
+    before, after = ended.before, ended.after
+    if before is None or after is None:
+        return None
+    moments = [datetime.fromisoformat(each["when"]) for each in (before, after)]
+    return state.foreign_share(
+        before,
+        after,
+        after.get("own_seconds"),
+        (moments[1] - moments[0]).total_seconds(),
+        before.get("cpus") or 0,
+    )

@@ -1,0 +1,162 @@
+"""Describe what state the machine is in while something is measured.
+
+Every value is what the kernel says at one moment; None is what it hides. Frequencies are in MHz,
+memory in bytes, times in seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import time
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_READINGS, _STEPS = 2000, 20
+
+
+def snapshot(
+    cpus: Collection[int], sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")
+) -> dict[str, Any]:
+    """Return the state now, with frequencies, governor and CPU times of ``cpus`` alone.
+
+    ``busy_seconds`` and ``steal_seconds`` count since the machine started, over those CPUs.
+    """
+    system = sysfs / "devices/system"
+    times = _cpu_times(procfs, cpus)
+    return {
+        "when": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "cpus": len(cpus),
+        "load_1m": _load(procfs),
+        "frequency_mhz": _frequencies(system, procfs, cpus),
+        "governor": _governors(system, cpus),
+        "turbo": turbo(system),
+        "smt": _word(system / "cpu/smt/control") or _word(system / "cpu/smt/active"),
+        "thp": _chosen(sysfs / "kernel/mm/transparent_hugepage/enabled"),
+        "numa_balancing": _switch(procfs / "sys/kernel/numa_balancing"),
+        "memory_free_bytes": _free_memory(system, procfs),
+        "busy_seconds": times[0] if times else None,
+        "steal_seconds": times[1] if times else None,
+        "throttled_seconds": _throttled(sysfs),
+    }
+
+
+def foreign_share(
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    own_seconds: float | None,
+    wall_seconds: float,
+    cpus: int,
+) -> float | None:
+    """Return which share of the CPUs' time, 0 to 1, went to others between two snapshots.
+
+    ``own_seconds`` of CPU time are ours. Time that a hypervisor stole counts as taken by others.
+    """
+    busy, steal = (_grown(before, after, name) for name in ("busy_seconds", "steal_seconds"))
+    if busy is None or own_seconds is None or not wall_seconds > 0 or not cpus:
+        return None
+    return max(0.0, busy + (steal or 0.0) - own_seconds) / (wall_seconds * cpus)
+
+
+def clock_step_seconds() -> float:
+    """Measure the smallest step of the clock that latencies are taken with, in this process."""
+    readings = [time.perf_counter() for _ in range(_READINGS)]
+    steps = sorted(b - a for a, b in zip(readings, readings[1:], strict=False) if b > a)
+    return statistics.median(steps[:_STEPS]) if steps else time.get_clock_info("time").resolution
+
+
+def turbo(system: Path) -> bool | None:
+    """Tell whether CPUs may exceed their nominal frequency, given sysfs' ``devices/system``."""
+    off = _switch(system / "cpu/intel_pstate/no_turbo")
+    return _switch(system / "cpu/cpufreq/boost") if off is None else not off
+
+
+def _grown(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, name: str
+) -> float | None:
+    first, last = ((state or {}).get(name) for state in (before, after))
+    return None if first is None or last is None else float(last - first)
+
+
+def _load(procfs: Path) -> float | None:
+    found = re.match(r"[\d.]+", _text(procfs / "loadavg"))
+    return float(found[0]) if found else None
+
+
+def _frequencies(system: Path, procfs: Path, cpus: Iterable[int]) -> dict[str, float] | None:
+    texts = [_word(system / f"cpu/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in cpus]
+    found = [int(text) / 1000 for text in texts if text.isdigit()] or _told(procfs, cpus)
+    if not found:
+        return None
+    return {"min": min(found), "median": statistics.median(found), "max": max(found)}
+
+
+def _told(procfs: Path, cpus: Iterable[int]) -> list[float]:
+    text = _text(procfs / "cpuinfo")
+    blocks = re.findall(r"^processor\s*:\s*(\d+)$(.*?)(?=^processor|\Z)", text, re.M | re.S)
+    found = {int(cpu): re.search(r"^cpu MHz\s*:\s*([\d.]+)$", body, re.M) for cpu, body in blocks}
+    return [float(told[1]) for cpu in cpus if (told := found.get(cpu))]
+
+
+def _governors(system: Path, cpus: Iterable[int]) -> str | None:
+    names = (_word(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus)
+    return " ".join(sorted({name for name in names if name})) or None
+
+
+def _free_memory(system: Path, procfs: Path) -> dict[str, int] | None:
+    nodes = {
+        path.parent.name.removeprefix("node"): _free(path)
+        for path in (system / "node").glob("node[0-9]*/meminfo")
+    } or {"-": _free(procfs / "meminfo")}
+    known = {node: free for node, free in sorted(nodes.items()) if free is not None}
+    return known or None
+
+
+def _free(meminfo: Path) -> int | None:
+    found = re.search(r"MemFree:\s*(\d+) kB", _text(meminfo))
+    return int(found[1]) * 1024 if found else None
+
+
+def _cpu_times(procfs: Path, cpus: Collection[int]) -> tuple[float, float] | None:
+    lines = re.findall(r"^cpu(\d+)((?: \d+)+)", _text(procfs / "stat"), re.M)
+    ticks = [[int(word) for word in words.split()] for cpu, words in lines if int(cpu) in cpus]
+    if not ticks or len(ticks) < len(cpus) or len(ticks[0]) < 8:
+        return None
+    # user, nice, system, idle, iowait, irq, softirq, steal: see proc_stat(5).
+    busy = sum(sum(times[:3]) + sum(times[5:7]) for times in ticks)
+    return busy / _TICKS, sum(times[7] for times in ticks) / _TICKS
+
+
+def _throttled(sysfs: Path) -> float | None:
+    for path, name, unit in (
+        (sysfs / "fs/cgroup/cpu.stat", "throttled_usec", 1e-6),
+        (sysfs / "fs/cgroup/cpu/cpu.stat", "throttled_time", 1e-9),
+    ):
+        if found := re.search(rf"^{name} (\d+)$", _text(path), re.M):
+            return int(found[1]) * unit
+    return None
+
+
+def _chosen(path: Path) -> str | None:
+    found = re.search(r"\[(\w+)\]", _text(path))
+    return found[1] if found else None
+
+
+def _switch(path: Path) -> bool | None:
+    word = _word(path)
+    return None if word not in ("0", "1", "2") else word != "0"
+
+
+def _word(path: Path) -> str:
+    return _text(path).strip()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
