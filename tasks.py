@@ -13,17 +13,35 @@ from typing import Any
 
 from invoke import Collection, Context, Exit, task
 
-from fusion import Refusal, cli, history, progress, report, session, terminal, workspace
+from fusion import (
+    Refusal,
+    cli,
+    compare,
+    comparison,
+    export,
+    history,
+    lookup,
+    progress,
+    report,
+    session,
+    terminal,
+    workspace,
+)
 from fusion.cli import (
     DRY_RUN,
+    EVERYTHING,
+    FAIL_ON,
     FAILED_TOO,
     FORCE,
+    FORMAT,
     NO_WAIT,
     OPERATORS,
     OUTPUT,
     PLACES,
     RUN,
     RUN_NAME,
+    THRESHOLD,
+    TO,
     Option,
 )
 from fusion.plan import Plan
@@ -124,12 +142,40 @@ def runs(context: Context, given: Given) -> None:
     print(terminal.runs(history.entries(session.output_folder(cli.read(given), _around()))))
 
 
-@_task((RUN_NAME, OUTPUT), takes_words=True)
+@_task((RUN_NAME, OUTPUT, FORMAT), takes_words=True)
 def show(context: Context, given: Given) -> None:
-    """Print the tables of a run again, given its id or the path of its folder."""
+    """Print results again: those of a run, of 'latest', or the 'published' set."""
     output = session.output_folder(cli.read(given), _around())
-    found = report.load(history.find(output, _one_run(given, "show")))
-    print(f"{terminal.heading(found.plan, found.journal)}\n\n{terminal.result(found)}")
+    form = _format(given, ("text", *export.FORMATS))
+    name = _one_run(given, "show")
+    if form == "text" and name != lookup.PUBLISHED:
+        found = report.load(lookup.run(name, output))
+        print(f"{terminal.heading(found.plan, found.journal)}\n\n{terminal.result(found)}")
+    else:
+        print(export.written(lookup.find(name, output), "md" if form == "text" else form), end="")
+
+
+@_task((RUN_NAME, OUTPUT, TO), "report", takes_words=True)
+def write_report(context: Context, given: Given) -> None:
+    """Write a page with roofline, rows, coverage and machine, of a run or the published set."""
+    around = _around()
+    output = session.output_folder(cli.read(given), around)
+    name = _one_run(given, "report", needed=False)
+    print(f"Wrote {session.write_report(name, output, given['to'], around)}, with its plots")
+
+
+@_task((RUN_NAME, OUTPUT, THRESHOLD, FAIL_ON, EVERYTHING, FORMAT), "compare", takes_words=True)
+def compare_results(context: Context, given: Given) -> None:
+    """Compare A with B, runs, 'published' or CSVs: faster, slower, same, or can't tell."""
+    output = session.output_folder(cli.read(given), _around())
+    form = _format(given, comparison.FORMATS)
+    failing = compare.fail_on(given["fail_on"])
+    found = session.compared(_given_runs(given), output, given["threshold"])
+    if form == "csv":
+        sys.stderr.writelines(f"{line}\n" for line in comparison.difference_lines(found))
+    print(comparison.written(found, form, given["all"]), end="")
+    if compare.failures(found, failing):
+        raise Exit(code=FAILED)
 
 
 @_task(PLACES, name="list", aliases=["ls"])
@@ -173,6 +219,17 @@ def check(context: Context, given: Given) -> None:
 
 def _around() -> Surroundings:
     return Surroundings(dict(os.environ), Path.cwd(), workspace.dotenv_file())
+
+
+def _format(given: Given, known: Iterable[str]) -> str:
+    asked, known = given["format"], tuple(known)
+    if asked not in known:
+        raise Refusal(f"--format: expected one of {', '.join(known)}, found {asked!r}")
+    return str(asked)
+
+
+def _given_runs(given: Given) -> tuple[str, ...]:
+    return (*given["run"], *cli.words(given))
 
 
 def _runs(given: Given, name: str) -> tuple[str, ...]:
@@ -240,6 +297,8 @@ namespace = Collection(
     merge,
     runs,
     show,
+    write_report,
+    compare_results,
     list_operators,
     export_formulas,
     audit,

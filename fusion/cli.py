@@ -45,6 +45,11 @@ FAILED_TOO = Option(
     "failed", "also run again what did not pass, keeping the earlier attempts", False
 )
 FORCE = Option("force", "go on although something changed, and record what", False)
+TO = Option("to", "folder to write to; else 'report' beside the results")
+FORMAT = Option("format", "how to write it: text, md, json, csv; for show also junit", "text")
+THRESHOLD = Option("threshold", "the smallest change that counts, as 5% (the default)", "5%")
+FAIL_ON = Option("fail_on", "exit with 1 on any of: slower, faster, missing; as a,b")
+EVERYTHING = Option("all", "show also the rows that are the same", False)
 AUDIT = (
     Option("cases", "evaluate the formulas on the recorded calls of this file"),
     Option("record", "write the calls of FlagGems' benchmarks to this new file, running no kernel"),

@@ -79,6 +79,11 @@ class Journal:
         return self.folder / "run.lock"
 
     @property
+    def junit(self) -> Path:
+        """Return the coverage as JUnit XML, which CI systems display."""
+        return self.folder / "coverage.xml"
+
+    @property
     def resumed(self) -> Path:
         """Return the file that says when the run was resumed, and what differed then."""
         return self.folder / RESUMED
@@ -145,11 +150,16 @@ def json_text(value: Any) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace a file as a whole: temporary name, fsync, rename, fsync of the folder."""
+    """Replace a text file as a whole: temporary name, fsync, rename, fsync of the folder."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace a file as a whole, as ``write`` does."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+        with temporary.open("wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)

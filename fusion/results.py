@@ -50,6 +50,16 @@ def table_rows(table: str, text: str) -> Iterable[tuple[Key, Cells]]:
         seen[key] += 1
 
 
+def shared(results: Results, other: Results) -> Results:
+    """Leave out the table that ``other``, when it is a table without a manifest, is not."""
+    tables = {key[0] for key in other.rows}
+    if other.manifest or len(tables) != 1:
+        return results
+    kept = {key: cells for key, cells in results.rows.items() if key[0] in tables}
+    coverage = {} if results.manifest else results.coverage
+    return Results(kept, coverage, results.manifest)
+
+
 def files(results: Results) -> dict[str, str]:
     """Write a set as the texts of its four files."""
     texts = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,15 +13,19 @@ from typing import Any
 from fusion import (
     Refusal,
     __version__,
+    compare,
+    export,
     formulas,
     history,
     journal,
     locks,
+    lookup,
     machine,
     markdown,
     merge,
     numa,
     outcome,
+    page,
     plan,
     repeats,
     report,
@@ -32,6 +36,7 @@ from fusion import (
     workspace,
 )
 from fusion import publish as publishing
+from fusion.compare import Comparison
 from fusion.formulas import Catalogue
 from fusion.journal import Journal
 from fusion.plan import Plan, Request
@@ -207,6 +212,45 @@ def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
     return changes
 
 
+def find_results(name: str, output: Path) -> Results:
+    """Find results by name; without one, the published set, else the newest run."""
+    return lookup.find(name or lookup.default(output), output)
+
+
+def write_report(name: str, output: Path, to: str | None, around: Surroundings) -> Path:
+    """Write the page of results and its plots; return the page.
+
+    They go to ``to``, else to ``report`` in the folder of the run or of the output, else here.
+    """
+    name = name or lookup.default(output)
+    made = page.files(lookup.find(name, output))
+    folder = Path(to) if to else (lookup.home(name, output) or Path()) / "report"
+    folder = (around.folder / folder).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, data in made.items():
+            journal.write_bytes(folder / file, data)
+    except OSError as error:
+        raise Refusal(
+            f"{folder}: expected a folder that can be written, found: {error}; "
+            "name another with --to"
+        ) from error
+    return folder / page.PAGE
+
+
+def compared(names: Sequence[str], output: Path, threshold: str) -> Comparison:
+    """Compare two sets of results; a single table is compared with that table alone."""
+    if len(names) != 2:
+        found = ", ".join(names) or "none"
+        raise Refusal(
+            f"compare: expected two results, A and B, found {found}; each is a run, 'published', "
+            "'latest', a folder with report files, or a CSV"
+        )
+    limit = compare.threshold(threshold)
+    a, b = (lookup.find(name, output) for name in names)
+    return compare.compare(results.shared(a, b), results.shared(b, a), limit)
+
+
 def output_folder(options: Options, around: Surroundings) -> Path:
     """Return where the runs are that the options speak of."""
     return _settings(options, around).output_dir
@@ -256,6 +300,7 @@ def _measured(
                 finally:
                     finished = report.load(kept)
                     report.save(finished, kept)
+                    journal.write(kept.junit, export.junit(_as_set(finished)))
     return finished
 
 

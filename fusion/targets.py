@@ -7,13 +7,15 @@ targets file; a memory target is the file's bandwidth as it stands.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, ceilings, document
+from fusion import Refusal, ceilings, cpulist, document
 from fusion.ceilings import KERNELS, Ceiling, Measured
+from fusion.cpulist import CpuListError
 
 VERSION = 1
 _TOP_KEYS = {"version", "scale", "memory", "defaults", "pipelines", "measured"}
@@ -223,13 +225,19 @@ class _Reader:
         found = entries.get("ceilings")
         if not isinstance(found, list) or not found:
             self.refuse("measured.ceilings", "a list of at least one binding", found)
-        return Measured(
-            **texts,
-            ceilings=tuple(
-                self.ceiling(each, f"measured.ceilings[{index}]")
-                for index, each in enumerate(found or ())
-            ),
+        read = tuple(
+            self.ceiling(each, f"measured.ceilings[{index}]")
+            for index, each in enumerate(found or ())
         )
+        placements = Counter((each.numa_node, each.threads) for each in read)
+        if twice := [placement for placement, count in placements.items() if count > 1]:
+            node, threads = twice[0]
+            self.refuse(
+                "measured.ceilings",
+                "each node and number of threads once",
+                f"node {node} with {threads} threads twice",
+            )
+        return Measured(**texts, ceilings=read)
 
     def ceiling(self, value: Any, entry: str) -> Ceiling:
         entries = self.mapping(value, entry, _CEILING_KEYS)
@@ -240,7 +248,7 @@ class _Reader:
         node = entries.get("numa_node")
         return Ceiling(
             numa_node=None if node is None else self.whole(node, f"{entry}.numa_node", 0),
-            cpus=self.text(entries.get("cpus"), f"{entry}.cpus"),
+            cpus=self.cpus(entries.get("cpus"), f"{entry}.cpus"),
             threads=self.whole(entries.get("threads"), f"{entry}.threads", 1),
             array_bytes=self.whole(entries.get("array_bytes"), f"{entry}.array_bytes", 1),
             gbps=gbps,
@@ -255,6 +263,15 @@ class _Reader:
     def text(self, value: Any, entry: str) -> str:
         if not isinstance(value, str) or not value:
             self.refuse(entry, "a text (in quotes where it looks like a number or a date)", value)
+        return str(value)
+
+    def cpus(self, value: Any, entry: str) -> str:
+        try:
+            numbers = cpulist.parse(self.text(value, entry))
+        except CpuListError:
+            numbers = ()
+        if not numbers:
+            self.refuse(entry, "a list of CPUs such as '0-31'", value)
         return str(value)
 
     def whole(self, value: Any, entry: str, least: int) -> int:

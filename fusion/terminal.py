@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tabulate import tabulate
 
@@ -33,20 +33,11 @@ def rows_table(rows: Iterable[Row]) -> str:
     ordered = sorted(rows, key=lambda row: (row.attainment_pct is None, row.attainment_pct or 0.0))
     if not ordered:
         return ""
+    columns = [*_COLUMNS, *(column for column, is_told in _EXTRA if any(map(is_told, ordered)))]
     return tabulate(
-        [_row_cells(row) for row in ordered],
-        headers=[
-            "operator",
-            "shape",
-            "dtype",
-            "pipeline",
-            "latency ms",
-            "speedup",
-            "achieved",
-            "target",
-            "attained %",
-        ],
-        colalign=("left", "left", "left", "left", *["right"] * 5),
+        [[cell(row) for _, cell, _ in columns] for row in ordered],
+        headers=[head for head, _, _ in columns],
+        colalign=[alignment for _, _, alignment in columns],
         disable_numparse=True,
     )
 
@@ -71,6 +62,8 @@ def summary(report: Report) -> str:
     states = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     suspect = sum(row.is_suspect for row in report.rows)
     states += f", {suspect} SUSPECT rows" if suspect else ""
+    unstable = sum(row.is_unstable for row in report.rows)
+    states += f", {unstable} unstable rows" if unstable else ""
     cases = f"{len(report.rows)} case{'s' if len(report.rows) != 1 else ''}"
     text = f"{report.plan.suite}: {states}; {cases}"
     if not known:
@@ -190,19 +183,38 @@ def number(value: float | None, unit: str = "") -> str:
     return f"{text} {unit}".rstrip()
 
 
-def _row_cells(row: Row) -> tuple[str, ...]:
-    unit = _UNITS[row.category]
-    return (
-        row.operator,
-        shortened(row.shape, _SHAPE_WIDTH),
-        row.dtype or "-",
-        row.pipeline,
-        number(row.latency_ms),
-        number(row.speedup),
-        number(row.achieved, unit),
-        number(row.target, unit),
-        number(row.attainment_pct),
-    )
+def _marks(row: Row) -> str:
+    marks = (("suspect", row.is_suspect), ("unstable", row.is_unstable))
+    return " ".join(name for name, is_set in marks if is_set)
+
+
+def _rate_cell(rate: float | None, row: Row) -> str:
+    return number(rate, _UNITS[row.category])
+
+
+# A column is its head, what it shows of a row, and its alignment.
+_Column = tuple[str, Callable[[Row], str], str]
+_COLUMNS: tuple[_Column, ...] = (
+    ("operator", lambda row: row.operator, "left"),
+    ("shape", lambda row: shortened(row.shape, _SHAPE_WIDTH), "left"),
+    ("dtype", lambda row: row.dtype or "-", "left"),
+    ("pipeline", lambda row: row.pipeline, "left"),
+    ("latency ms", lambda row: number(row.latency_ms), "right"),
+    ("speedup", lambda row: number(row.speedup), "right"),
+    ("achieved", lambda row: _rate_cell(row.achieved, row), "right"),
+    ("target", lambda row: _rate_cell(row.target, row), "right"),
+    ("attained %", lambda row: number(row.attainment_pct), "right"),
+)
+# Columns that are shown when a row has something to tell there.
+_EXTRA: tuple[tuple[_Column, Callable[[Row], bool]], ...] = (
+    (
+        ("of measured ceiling %", lambda row: number(row.ceiling_pct), "right"),
+        lambda row: row.ceiling_pct is not None,
+    ),
+    (("MAD ms", lambda row: number(row.latency_mad_ms), "right"), lambda row: row.count > 1),
+    (("repeats", lambda row: str(row.count), "right"), lambda row: row.count > 1),
+    (("mark", _marks, "left"), lambda row: bool(_marks(row))),
+)
 
 
 def _places(planned: Plan) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -51,7 +52,8 @@ def gbps(kernel: str, array_bytes: int, seconds: float) -> float:
 
 def tflops(size: int, seconds: float) -> float:
     """Return TFLOPS of a product of two square matrices; one multiply-add counts as two."""
-    return float(2 * size**3 / seconds / 1e12)
+    flop: int = 2 * size**3
+    return flop / seconds / 1e12
 
 
 def array_bytes(cache_bytes: int, free_bytes: int | None) -> int:
@@ -83,7 +85,7 @@ def is_close(found: Sequence[float], value: float) -> bool:
 
 def tolerance(epsilon: float, size: int) -> float:
     """Return the relative error that a product may have, also when it adds up in its dtype."""
-    return min(WORST_RELATIVE_ERROR, epsilon * size**0.5)
+    return min(WORST_RELATIVE_ERROR, epsilon * math.sqrt(size))
 
 
 class Torch:

@@ -1,0 +1,138 @@
+"""Find results by what a person calls them: a run, the published set, the newest run, a CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fusion import Refusal, history, journal, publish, report, results
+from fusion.history import HistoryError
+from fusion.journal import COVERAGE_TABLE, MANIFEST, REPORT_FILES, Journal
+from fusion.results import TABLES, Results
+
+PUBLISHED, LATEST = "published", "latest"
+# What a table must have to be read as one.
+_NEEDED = ("operator", "dtype", "shape", "latency_ms")
+
+
+class ResultsError(Refusal):
+    """Refuse a name that leads to no results, or a file that holds none."""
+
+
+def find(name: str, output: Path) -> Results:
+    """Read the results that ``name`` means, for the runs of an output folder.
+
+    ``published``, ``latest`` (the newest run), a run's id or folder, a folder with report files
+    (an output folder or a published state), or one table as a CSV file.
+    """
+    path = Path(name)
+    if path.is_file():
+        return _one_table(path)
+    if name == PUBLISHED:
+        return _published(output)
+    kept = run(name, output) if not _holds_files(path) else None
+    return of_run(kept) if kept else _folder(path)
+
+
+def run(name: str, output: Path) -> Journal:
+    """Find the run that is called so; ``latest`` is the newest."""
+    if name != LATEST:
+        return history.find(output, name)
+    known = history.journals(output)
+    if not known:
+        raise HistoryError(f"latest: expected a run in {output}, found none; 'inv run' starts one")
+    return known[0]
+
+
+def of_run(kept: Journal) -> Results:
+    """Read a run: from its report files where they are up to date, else from its records."""
+    if _is_fresh(kept):
+        return _folder(kept.folder)
+    return results.parse(report.files(report.load(kept)))
+
+
+def home(name: str, output: Path) -> Path | None:
+    """Return the folder that results belong to; None for files that lie anywhere."""
+    if name == PUBLISHED:
+        return output
+    is_run = not Path(name).is_file() and not _holds_files(Path(name))
+    return run(name, output).folder if is_run else None
+
+
+def default(output: Path) -> str:
+    """Return what is meant when nothing is named: the published set, else the newest run."""
+    return PUBLISHED if publish.current(output) else LATEST
+
+
+def _is_fresh(kept: Journal) -> bool:
+    """Tell whether the report files were written after the last outcome."""
+    manifest = kept.folder / MANIFEST
+    if not all((kept.folder / name).is_file() for name in REPORT_FILES):
+        return False
+    if journal.read_json(manifest).get("format") != report.MANIFEST_FORMAT:
+        return False
+    outcomes = kept.folder.glob(f"ops/**/{journal.OUTCOME}")
+    written = manifest.stat().st_mtime_ns
+    return all(path.stat().st_mtime_ns <= written for path in outcomes)
+
+
+def _published(output: Path) -> Results:
+    state = publish.current(output)
+    if state is None:
+        raise ResultsError(
+            f"published: expected a published set in {output}, found none; "
+            "'inv all' or 'inv merge RUN' publishes one"
+        )
+    return _folder(state)
+
+
+def _holds_files(folder: Path) -> bool:
+    is_run = (folder / journal.PLAN).is_file()
+    return not is_run and any((folder / table).is_file() for table in TABLES)
+
+
+def _folder(folder: Path) -> Results:
+    if (folder / MANIFEST).is_file() and (folder / COVERAGE_TABLE).is_file():
+        return results.parse({name: _text(folder / name) for name in REPORT_FILES})
+    tables = {name: _text(folder / name) for name in TABLES if (folder / name).is_file()}
+    return _tables(tables, folder)
+
+
+def _one_table(path: Path) -> Results:
+    text = _text(path)
+    header = text.partition("\n")[0]
+    table = next(
+        (name for name, (_, columns) in TABLES.items() if _rate(columns) in header.split(",")), ""
+    )
+    return _tables({table or next(iter(TABLES)): text}, path)
+
+
+def _tables(texts: Mapping[str, str], path: Path) -> Results:
+    for text in texts.values():
+        header = text.partition("\n")[0].split(",")
+        if missing := [column for column in _NEEDED if column not in header]:
+            raise ResultsError(
+                f"{path}: expected a table of a run, with the columns {', '.join(_NEEDED)}; "
+                f"found none called {', '.join(missing)}"
+            )
+    rows = {key: cells for name, text in texts.items() for key, cells in _rows(name, text, path)}
+    return Results(rows, {}, {})
+
+
+def _rows(name: str, text: str, path: Path) -> list[tuple[results.Key, results.Cells]]:
+    found = list(results.table_rows(name, text))
+    for number, (_, cells) in enumerate(found, start=2):
+        if None in cells or None in cells.values():
+            raise ResultsError(f"{path}:{number}: expected as many cells as the header has columns")
+    return found
+
+
+def _rate(columns: tuple[str, ...]) -> str:
+    return next(column for column in columns if column.startswith("achieved_"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path}: expected a readable UTF-8 file, found: {error}") from error
