@@ -15,6 +15,7 @@ from invoke import Collection, Context, Exit, task
 
 from fusion import (
     Refusal,
+    calibration,
     cli,
     compare,
     comparison,
@@ -185,6 +186,20 @@ def list_operators(context: Context, given: Given) -> None:
     print(terminal.operators(catalogue, suite))
 
 
+@_task((*cli.CALIBRATE, NO_WAIT), takes_words=True)
+def calibrate(context: Context, given: Given) -> None:
+    """Measure this machine's own ceilings; write them as a file for --targets."""
+    output = given["output"] or next(iter(cli.words(given)), None)
+    watcher = Watcher(tell=lambda text: print(text, flush=True))
+    try:
+        file, found = session.calibrate(
+            cli.read(given), _around(), output, given["force"], watcher, not given["no_wait"]
+        )
+    except Interrupted as interrupted:
+        raise Exit(f"{interrupted}: stopped, and nothing was written", INTERRUPTED) from None
+    print(f"{calibration.describe(found)}\nWrote {file}; use it with --targets {file}")
+
+
 @_task((Option("file", "Markdown file to write", ""),), "export-formulas", ["export"], True)
 def export_formulas(context: Context, given: Given) -> None:
     """Write every formula, in the operators' own argument names, as a Markdown table."""
@@ -299,6 +314,7 @@ namespace = Collection(
     show,
     write_report,
     compare_results,
+    calibrate,
     list_operators,
     export_formulas,
     audit,

@@ -45,6 +45,15 @@ FAILED_TOO = Option(
     "failed", "also run again what did not pass, keeping the earlier attempts", False
 )
 FORCE = Option("force", "go on although something changed, and record what", False)
+CALIBRATE = (
+    Option("output", "targets file to write; else targets-HOST.yaml in the output folder"),
+    Option("force", "overwrite the file", False),
+    *(
+        option
+        for option in RUN
+        if option.name in ("numa_nodes", "omp_threads", "jobs", "output_dir", "python", "targets")
+    ),
+)
 TO = Option("to", "folder to write to; else 'report' beside the results")
 FORMAT = Option("format", "how to write it: text, md, json, csv; for show also junit", "text")
 THRESHOLD = Option("threshold", "the smallest change that counts, as 5% (the default)", "5%")

@@ -181,6 +181,7 @@ def make(
     ``seconds`` are the durations of operators in earlier runs, where known.
     """
     _check_mode(chosen, suite)
+    _check_ceilings(targets, machine)
     targets = targets.overridden(chosen.target_tflops, chosen.target_gbps)
     formulas = _selected(request, catalogue)
     left_out = tuple(_left_out(formulas, suite))
@@ -249,6 +250,15 @@ def _check_mode(chosen: Settings, suite: Suite) -> None:
     if suite.modes and chosen.mode not in suite.modes:
         raise PlanError(
             f"--mode {chosen.mode}: expected a mode of {suite.name}: " + ", ".join(suite.modes)
+        )
+
+
+def _check_ceilings(targets: Targets, machine: Mapping[str, Any]) -> None:
+    measured, here = targets.measured, machine.get("cpu_model")
+    if measured is not None and measured.cpu_model != here:
+        raise PlanError(
+            f"{targets.path}: expected ceilings of this machine's CPU ({here}), found those of "
+            f"{measured.cpu_model}; measure here with 'inv calibrate', or take 'measured' out"
         )
 
 

@@ -97,7 +97,7 @@ def attainment(operators: Sequence[Attainment]) -> Drawing:
         )
     axes.axvline(100, color=_STYLES["target"][0], linewidth=1, label="the target")
     axes.set_yticks(places, [f"{each.operator} ({each.shapes})" for each in shown], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xlabel("attained, % of the target: median over shapes, whiskers from worst to best")
     if shown:
         _legend(axes)

@@ -13,6 +13,7 @@ from typing import Any
 from fusion import (
     Refusal,
     __version__,
+    calibration,
     compare,
     export,
     formulas,
@@ -36,6 +37,7 @@ from fusion import (
     workspace,
 )
 from fusion import publish as publishing
+from fusion.ceilings import Measured
 from fusion.compare import Comparison
 from fusion.formulas import Catalogue
 from fusion.journal import Journal
@@ -217,6 +219,36 @@ def find_results(name: str, output: Path) -> Results:
     return lookup.find(name or lookup.default(output), output)
 
 
+def calibrate(
+    options: Options,
+    around: Surroundings,
+    output: str | None = None,
+    force: bool = False,
+    watcher: Watcher | None = None,
+    wait: bool = True,
+    effort: calibration.Effort = calibration.DEFAULT_EFFORT,
+) -> tuple[Path, Measured]:
+    """Measure this machine's ceilings as a run is placed; write them as a targets file.
+
+    Raise CalibrationError for a file that exists (unless ``force``) or a child that fails.
+    """
+    watcher = watcher or Watcher()
+    chosen = _settings(options, around)
+    places = workspace.locate(around.environ, options.flaggems, options.python, options.targets)
+    placement = numa.place(numa.topology(), chosen.numa_nodes, chosen.omp_threads, chosen.jobs)
+    default = calibration.default_file(chosen.output_dir, str(machine.describe()["host"]))
+    file = (around.folder / output).absolute() if output else default
+    calibration.check(file, places.targets, force)
+    with Stop() as stop:
+        nodes = _nodes_of(placement.pinned, placement.bindings)
+        with locks.nodes(nodes, "calibration", wait, watcher.tell, stop.check):
+            found = calibration.measure(
+                placement, places.python, around.environ, effort, watcher.tell, stop.check
+            )
+    calibration.write(file, places.targets, found, force)
+    return file, found
+
+
 def write_report(name: str, output: Path, to: str | None, around: Surroundings) -> Path:
     """Write the page of results and its plots; return the page.
 
@@ -313,8 +345,12 @@ def _note_resumption(kept: Journal, is_new: bool, differing: Iterable[str]) -> N
 
 def _node_ids(planned: Plan) -> list[int]:
     """List the nodes that children may run on; unpinned ones may run on any."""
-    if planned.pinned:
-        return [0 if binding.node is None else binding.node for binding in planned.bindings]
+    return _nodes_of(planned.pinned, planned.bindings)
+
+
+def _nodes_of(pinned: bool, bindings: Iterable[numa.Binding]) -> list[int]:
+    if pinned:
+        return [0 if binding.node is None else binding.node for binding in bindings]
     return [node.id or 0 for node in numa.topology().nodes]
 
 

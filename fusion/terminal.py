@@ -106,9 +106,20 @@ def heading(planned: Plan, kept: Journal) -> str:
             first_line(planned),
             f"Formulas: {planned.formulas} (SHA-256 {planned.formulas_sha256[:16]})",
             f"Pinning: {pinning}; {planned.omp_threads} threads per child",
+            *_ceilings(planned),
             f"Run: {kept.folder}",
         ]
     )
+
+
+def _ceilings(planned: Plan) -> list[str]:
+    """Say which ceilings were measured, and when they are not those of this run's threads."""
+    measured = planned.targets.measured
+    if measured is None:
+        return []
+    obstacle = measured.obstacle(planned.machine.get("cpu_model"), planned.omp_threads)
+    why_not = f"; not shown: {obstacle}" if obstacle else ""
+    return [f"Ceilings: measured {measured.when} with {measured.library}{why_not}"]
 
 
 def event_line(event: Event) -> str:

@@ -23,7 +23,7 @@ LAYERS = (
     ("records", "estimate"),
     ("outcome",),
     ("process", "repeats", "spread"),
-    ("runner", "rows"),
+    ("runner", "rows", "calibration"),
     ("report", "publish"),
     ("results",),
     ("history", "merge", "compare"),

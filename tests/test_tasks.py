@@ -157,6 +157,7 @@ def test_list_of_tasks_reads_well(bench):
     tasks = {
         "all (a)",
         "audit",
+        "calibrate",
         "check",
         "compare",
         "export-formulas (export)",

@@ -127,7 +127,7 @@
 
   const pick = () => {
     const all = shown.length === rows.length;
-    picture.querySelectorAll("[id^=points-]").forEach((group) => group.classList.toggle("dimmed", !all));
+    picture.querySelectorAll("[id^=points-], image").forEach((group) => group.classList.toggle("dimmed", !all));
     picked.setAttribute("d", all ? "" : placed().map((index) => circle(data.places[index])).join(""));
     hide();
   };
