@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -19,6 +20,7 @@ from fusion import (
     cli,
     compare,
     comparison,
+    examination,
     export,
     history,
     lookup,
@@ -28,6 +30,7 @@ from fusion import (
     terminal,
     workspace,
 )
+from fusion import doctor as physician
 from fusion.cli import (
     DRY_RUN,
     EVERYTHING,
@@ -186,6 +189,19 @@ def list_operators(context: Context, given: Given) -> None:
     print(terminal.operators(catalogue, suite))
 
 
+@_task((*cli.DOCTOR, FORMAT))
+def doctor(context: Context, given: Given) -> None:
+    """Say what would spoil a measurement on this machine, and the command that mends it."""
+    form = _format(given, ("text", "json"))
+    facts = examination.gather(_around().environ, given["flaggems"], given["python"])
+    found = physician.examine(facts)
+    print(
+        json.dumps(physician.to_json(found), indent=1)
+        if form == "json"
+        else physician.render(found)
+    )
+
+
 @_task((*cli.CALIBRATE, NO_WAIT), takes_words=True)
 def calibrate(context: Context, given: Given) -> None:
     """Measure this machine's own ceilings; write them as a file for --targets."""
@@ -314,6 +330,7 @@ namespace = Collection(
     show,
     write_report,
     compare_results,
+    doctor,
     calibrate,
     list_operators,
     export_formulas,

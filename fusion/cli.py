@@ -45,6 +45,7 @@ FAILED_TOO = Option(
     "failed", "also run again what did not pass, keeping the earlier attempts", False
 )
 FORCE = Option("force", "go on although something changed, and record what", False)
+DOCTOR = PLACES[:2]
 CALIBRATE = (
     Option("output", "targets file to write; else targets-HOST.yaml in the output folder"),
     Option("force", "overwrite the file", False),

@@ -83,7 +83,7 @@ def _grown(
 
 
 def _load(procfs: Path) -> float | None:
-    found = re.match(r"[\d.]+", _text(procfs / "loadavg"))
+    found = re.match(r"[\d.]+", text(procfs / "loadavg"))
     return float(found[0]) if found else None
 
 
@@ -96,8 +96,8 @@ def _frequencies(system: Path, procfs: Path, cpus: Iterable[int]) -> dict[str, f
 
 
 def _told(procfs: Path, cpus: Iterable[int]) -> list[float]:
-    text = _text(procfs / "cpuinfo")
-    blocks = re.findall(r"^processor\s*:\s*(\d+)$(.*?)(?=^processor|\Z)", text, re.M | re.S)
+    held = text(procfs / "cpuinfo")
+    blocks = re.findall(r"^processor\s*:\s*(\d+)$(.*?)(?=^processor|\Z)", held, re.M | re.S)
     found = {int(cpu): re.search(r"^cpu MHz\s*:\s*([\d.]+)$", body, re.M) for cpu, body in blocks}
     return [float(told[1]) for cpu in cpus if (told := found.get(cpu))]
 
@@ -117,12 +117,12 @@ def _free_memory(system: Path, procfs: Path) -> dict[str, int] | None:
 
 
 def _free(meminfo: Path) -> int | None:
-    found = re.search(r"MemFree:\s*(\d+) kB", _text(meminfo))
+    found = re.search(r"MemFree:\s*(\d+) kB", text(meminfo))
     return int(found[1]) * 1024 if found else None
 
 
 def _cpu_times(procfs: Path, cpus: Collection[int]) -> tuple[float, float] | None:
-    lines = re.findall(r"^cpu(\d+)((?: \d+)+)", _text(procfs / "stat"), re.M)
+    lines = re.findall(r"^cpu(\d+)((?: \d+)+)", text(procfs / "stat"), re.M)
     ticks = [[int(word) for word in words.split()] for cpu, words in lines if int(cpu) in cpus]
     if not ticks or len(ticks) < len(cpus) or len(ticks[0]) < 8:
         return None
@@ -136,13 +136,13 @@ def _throttled(sysfs: Path) -> float | None:
         (sysfs / "fs/cgroup/cpu.stat", "throttled_usec", 1e-6),
         (sysfs / "fs/cgroup/cpu/cpu.stat", "throttled_time", 1e-9),
     ):
-        if found := re.search(rf"^{name} (\d+)$", _text(path), re.M):
+        if found := re.search(rf"^{name} (\d+)$", text(path), re.M):
             return int(found[1]) * unit
     return None
 
 
 def _chosen(path: Path) -> str | None:
-    found = re.search(r"\[(\w+)\]", _text(path))
+    found = re.search(r"\[(\w+)\]", text(path))
     return found[1] if found else None
 
 
@@ -152,10 +152,11 @@ def _switch(path: Path) -> bool | None:
 
 
 def _word(path: Path) -> str:
-    return _text(path).strip()
+    return text(path).strip()
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """Return what a file of the kernel says, nothing where it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -43,7 +43,7 @@ def locate(
     targets: str | None = None,
 ) -> Workspace:
     """Find the places of a run from the environment and the options of the command line."""
-    suite, why = _suite(environ, flaggems)
+    suite, why = suite_folder(environ, flaggems)
     return Workspace(
         suite=suite or EMBEDDED,
         embedded=suite is None,
@@ -79,7 +79,8 @@ def dotenv_file() -> Path:
     return PACKAGE.parent / ".env"
 
 
-def _suite(environ: Mapping[str, str], flaggems: str | None) -> tuple[Path | None, str]:
+def suite_folder(environ: Mapping[str, str], flaggems: str | None) -> tuple[Path | None, str]:
+    """Return the folder of FlagGems, None for the embedded suite, and why."""
     if flaggems:
         return _checkout(Path(flaggems), f"--flaggems {flaggems}"), "--flaggems"
     base = environ.get("TRITON_REPO_DIR")
@@ -116,6 +117,11 @@ def _existing(text: str, option: str) -> Path:
     if path.is_file():
         return path
     raise WorkspaceError(f"{option}: expected an existing file, found none at {path}")
+
+
+def this_python() -> str:
+    """Return the Python that runs the children when none is named."""
+    return sys.executable
 
 
 def _python(asked: str | None, environ: Mapping[str, str]) -> str:

@@ -160,6 +160,7 @@ def test_list_of_tasks_reads_well(bench):
         "calibrate",
         "check",
         "compare",
+        "doctor",
         "export-formulas (export)",
         "list (ls)",
         "merge",

@@ -1,0 +1,285 @@
+"""Say what would spoil a measurement on this machine, and the command that mends it.
+
+What the kernel does not tell is shown as unknown and is never a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tabulate import tabulate
+
+from fusion import cpulist
+from fusion.examination import PACKAGES, Facts
+
+# History of the JSON form's format, newest last:
+# 1  findings.
+JSON_FORMAT = 1
+# The load per CPU, and the free share of a node's memory, from which on others disturb.
+HIGHEST_LOAD, LEAST_FREE = 0.1, 0.1
+_GIB = 1 << 30
+_INSTALL = {
+    "debian": "apt-get install -y",
+    "ubuntu": "apt-get install -y",
+    "fedora": "dnf install -y",
+    "rhel": "dnf install -y",
+    "centos": "dnf install -y",
+    "rocky": "dnf install -y",
+    "openeuler": "dnf install -y",
+    "opensuse-leap": "zypper install -y",
+    "sles": "zypper install -y",
+    "arch": "pacman -S --noconfirm",
+    "alpine": "apk add",
+}
+_NEEDED = ("pytest", "PyYAML")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Hold one fact; a warning says what it spoils, its remedy is a command to paste."""
+
+    topic: str
+    value: str
+    warning: str | None = None
+    remedy: str | None = None
+
+
+def examine(facts: Facts) -> tuple[Finding, ...]:
+    """Judge every fact, in the order in which a reader would look at them."""
+    return (
+        *_hardware(facts),
+        *_frequency(facts),
+        *_memory(facts),
+        *_placement(facts),
+        *_software(facts),
+    )
+
+
+def render(findings: Iterable[Finding]) -> str:
+    """Write all facts as a table, then each warning with its remedy on the next line."""
+    findings = tuple(findings)
+    lines = [(found.topic, found.value) for found in findings]
+    table = tabulate(lines, headers=["topic", "value"], disable_numparse=True)
+    told = [
+        f"{found.topic}: {found.warning}\n    {found.remedy}" for found in findings if found.warning
+    ]
+    warnings = "\n".join([f"Warnings ({len(told)}):", *told]) if told else "Nothing stands out."
+    return f"{table}\n\n{warnings}"
+
+
+def to_json(findings: Iterable[Finding]) -> dict[str, Any]:
+    """Give the findings as plain values."""
+    return {"format": JSON_FORMAT, "findings": [asdict(found) for found in findings]}
+
+
+def _hardware(facts: Facts) -> Iterator[Finding]:
+    described = facts.machine
+    yield Finding("host", _known(described.get("host")))
+    yield Finding("CPU", f"{_known(described.get('cpu_model'))}, {described.get('architecture')}")
+    usable = f"{described.get('cpus')}, usable here: {cpulist.render(sorted(facts.topology.cpus))}"
+    yield Finding("CPUs", usable)
+    yield _smt(facts)
+    yield Finding("last-level cache", _size(described.get("last_level_cache_bytes")))
+    yield _load(facts)
+    yield _quota(facts)
+    yield Finding("throttled", _seconds(facts.state.get("throttled_seconds")))
+    yield Finding("stolen by the hypervisor", _seconds(facts.state.get("steal_seconds")))
+    step = described.get("clock_step_seconds")
+    yield Finding("clock step", "unknown" if step is None else f"{step * 1e9:.3g} ns")
+    yield Finding("kernel", _known(described.get("kernel")))
+
+
+def _smt(facts: Facts) -> Finding:
+    value = _known(facts.state.get("smt"))
+    if value not in ("on", "1"):
+        return Finding("SMT", value)
+    return Finding(
+        "SMT",
+        "on",
+        "two hardware threads share a core; children get distinct cores first, others may not",
+        "echo off | sudo tee /sys/devices/system/cpu/smt/control",
+    )
+
+
+def _load(facts: Facts) -> Finding:
+    load, cpus = facts.state.get("load_1m"), facts.machine.get("cpus") or 1
+    if load is None or load < HIGHEST_LOAD * cpus:
+        return Finding("load (1 minute)", _known(load))
+    return Finding(
+        "load (1 minute)",
+        _known(load),
+        f"others use the CPUs: {load:g} on {cpus} CPUs; see who, then wait or ask",
+        "ps -eo pid,user,pcpu,comm --sort=-pcpu | head",
+    )
+
+
+def _quota(facts: Facts) -> Finding:
+    quota, cpus = facts.cpu_quota, len(facts.topology.cpus)
+    value = "none" if quota is None else f"{quota:g} CPUs"
+    if quota is None or quota >= cpus:
+        return Finding("CPU quota", value)
+    return Finding(
+        "CPU quota",
+        value,
+        f"this container is stopped when its {cpus} CPUs use more than {quota:g} CPUs' time",
+        f"docker update --cpus {cpus} $(hostname)",
+    )
+
+
+def _frequency(facts: Facts) -> Iterator[Finding]:
+    yield _governor(facts)
+    yield _turbo(facts)
+    now = facts.state.get("frequency_mhz")
+    value = "unknown" if now is None else f"{now['median']:.0f} MHz (median now)"
+    yield Finding("frequency", value + (f" of {facts.max_mhz:.0f}" if facts.max_mhz else ""))
+
+
+def _governor(facts: Facts) -> Finding:
+    governor = facts.state.get("governor")
+    if governor in (None, "performance"):
+        return Finding("governor", _known(governor))
+    return Finding(
+        "governor",
+        governor,
+        "the frequency follows the load, so short benchmarks run below it",
+        "sudo cpupower frequency-set -g performance",
+    )
+
+
+def _turbo(facts: Facts) -> Finding:
+    turbo = facts.state.get("turbo")
+    if not turbo or facts.turbo_switch is None:
+        return Finding("turbo", _known(turbo))
+    off = "1" if facts.turbo_switch.endswith("no_turbo") else "0"
+    return Finding(
+        "turbo",
+        "on",
+        "the frequency depends on heat and on how many cores work",
+        f"echo {off} | sudo tee /sys/devices/system/cpu/{facts.turbo_switch}",
+    )
+
+
+def _memory(facts: Facts) -> Iterator[Finding]:
+    yield Finding("memory", _size(facts.machine.get("memory_bytes")))
+    free = facts.state.get("memory_free_bytes") or {}
+    share = (facts.machine.get("memory_bytes") or 0) / max(1, len(free))
+    for node, size in free.items():
+        yield _free(node, size, share)
+    yield _huge_pages(facts)
+    yield _balancing(facts)
+
+
+def _free(node: str, size: int, share: float) -> Finding:
+    topic = "free memory" if node == "-" else f"free memory of node {node}"
+    if size >= LEAST_FREE * share:
+        return Finding(topic, _size(size))
+    return Finding(
+        topic,
+        _size(size),
+        "little is free, so pages are taken from the cache or another node while measuring",
+        "sync; echo 3 | sudo tee /proc/sys/vm/drop_caches",
+    )
+
+
+def _huge_pages(facts: Facts) -> Finding:
+    thp = facts.state.get("thp")
+    if thp != "never":
+        return Finding("transparent huge pages", _known(thp))
+    return Finding(
+        "transparent huge pages",
+        "never",
+        "large arrays get small pages only, which costs bandwidth",
+        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+    )
+
+
+def _balancing(facts: Facts) -> Finding:
+    balancing = facts.state.get("numa_balancing")
+    if not balancing:
+        return Finding("NUMA balancing", _known(balancing))
+    return Finding(
+        "NUMA balancing",
+        "on",
+        "the kernel moves pages and takes faults for it while measuring",
+        "echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
+    )
+
+
+def _placement(facts: Facts) -> Iterator[Finding]:
+    for node in facts.topology.nodes:
+        name = "NUMA" if node.id is None else f"NUMA node {node.id}"
+        cpus = f"CPUs {cpulist.render(sorted(node.cpus))}" if node.cpus else "no CPU"
+        yield Finding(name, f"{cpus}: {node.obstacle}" if node.obstacle else cpus)
+    yield _pinning(facts)
+
+
+def _pinning(facts: Facts) -> Finding:
+    obstacle = facts.pinning_obstacle
+    if obstacle is None:
+        return Finding("pinning", "numactl works")
+    remedy = "docker run --cap-add SYS_NICE …"
+    if "not installed" in obstacle:
+        remedy = f"sudo {_INSTALL.get(facts.distribution or '', 'apt-get install -y')} numactl"
+    return Finding(
+        "pinning", "not possible", f"children run on any CPU and memory ({obstacle})", remedy
+    )
+
+
+def _software(facts: Facts) -> Iterator[Finding]:
+    python = facts.versions.get("python")
+    yield Finding("child's Python", f"{_known(python)} at {facts.python}")
+    for name in PACKAGES:
+        yield _package(name, facts)
+    yield _suite(facts)
+
+
+def _package(name: str, facts: Facts) -> Finding:
+    version = facts.versions.get(name)
+    if version is not None or name not in _NEEDED:
+        return Finding(name, version or "not installed")
+    return Finding(
+        name,
+        "not installed",
+        "no child can run without it",
+        f"{facts.python} -m pip install {name}",
+    )
+
+
+def _suite(facts: Facts) -> Finding:
+    if facts.suite_problem:
+        return Finding(
+            "suite",
+            "not found",
+            facts.suite_problem,
+            "git clone https://github.com/flagos-ai/FlagGems",
+        )
+    revision = facts.suite_revision or ""
+    value = f"{facts.suite}{', ' if revision else ''}{revision}"
+    if not revision.endswith("-dirty"):
+        return Finding("suite", value)
+    return Finding(
+        "suite",
+        value,
+        "files differ from the commit, so nobody else can measure the same",
+        f"git -C {facts.suite_root} stash",
+    )
+
+
+def _known(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "unknown" if value in (None, "") else f"{value:g}" if _is_float(value) else str(value)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float)
+
+
+def _size(value: int | None) -> str:
+    return "unknown" if value is None else f"{value / _GIB:.4g} GiB"
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4g} s since the start"
