@@ -19,7 +19,7 @@ from fusion.examination import PACKAGES, Facts
 JSON_FORMAT = 1
 # The load per CPU, and the free share of a node's memory, from which on others disturb.
 HIGHEST_LOAD, LEAST_FREE = 0.1, 0.1
-_GIB = 1 << 30
+_GIB, _MIB = 1 << 30, 1 << 20
 _INSTALL = {
     "debian": "apt-get install -y",
     "ubuntu": "apt-get install -y",
@@ -124,7 +124,7 @@ def _quota(facts: Facts) -> Finding:
         "CPU quota",
         value,
         f"this container is stopped when its {cpus} CPUs use more than {quota:g} CPUs' time",
-        f"docker update --cpus {cpus} $(hostname)",
+        f"docker update --cpus {cpus} $(hostname)  # on the host",
     )
 
 
@@ -219,7 +219,7 @@ def _pinning(facts: Facts) -> Finding:
     obstacle = facts.pinning_obstacle
     if obstacle is None:
         return Finding("pinning", "numactl works")
-    remedy = "docker run --cap-add SYS_NICE …"
+    remedy = "docker run --cap-add SYS_NICE IMAGE  # start the container so"
     if "not installed" in obstacle:
         remedy = f"sudo {_INSTALL.get(facts.distribution or '', 'apt-get install -y')} numactl"
     return Finding(
@@ -278,7 +278,9 @@ def _is_float(value: Any) -> bool:
 
 
 def _size(value: int | None) -> str:
-    return "unknown" if value is None else f"{value / _GIB:.4g} GiB"
+    if value is None:
+        return "unknown"
+    return f"{value / _GIB:.4g} GiB" if value >= _GIB else f"{value / _MIB:.4g} MiB"
 
 
 def _seconds(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 def invoke(bench, *arguments, root=ROOT, **environ):
     return subprocess.run(
-        [sys.executable, "-m", "invoke", "--search-root", str(root), *arguments],
+        [sys.executable, "-m", "invoke", "--search-root", str(root), *map(str, arguments)],
         env={**bench.around.environ, **environ},
         cwd=bench.root,
         capture_output=True,
@@ -344,3 +345,80 @@ def test_test_task_passes_the_choice_and_the_exit_code_on(bench):
     none = invoke(bench, "test", "--select", "no_test_has_this_name")
     assert none.returncode == 1
     assert "deselected" in none.stdout
+
+
+def test_two_runs_are_compared(measured):
+    """Single measurements can tell nothing, and a regression that is told fails on request."""
+    bench, done, _ = measured
+    run = re.search(r"^Result: (.*)$", done.stdout, re.M)[1]
+    same = invoke(bench, "compare", run, run, "--fail-on", "slower")
+    assert same.returncode == 0, same.stderr
+    assert "can't tell" in same.stdout
+    slow = bench.root / "slow.csv"
+    with Path(run, "fused_non_compute_bandwidth.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    for name, factor in (("quick", 1.0), ("slow", 2.0)):
+        samples = [factor * (1 + step / 1000) for step in range(9)]
+        told = [{**line, "latency_ms": samples[4], "latencies_ms": samples} for line in lines]
+        with (bench.root / f"{name}.csv").open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(told)
+    quick = bench.root / "quick.csv"
+    assert invoke(bench, "compare", quick, slow).returncode == 0
+    failed = invoke(bench, "compare", quick, slow, "--fail-on", "slower", "--format", "json")
+    assert failed.returncode == 1
+    verdicts = {row["verdict"] for row in json.loads(failed.stdout)["rows"]}
+    assert verdicts == {"slower"}
+    assert invoke(bench, "compare", slow, quick, "--fail-on", "slower").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("compare", "a"), "expected two results"),
+        (("compare", "nothing", "there"), "nothing"),
+        (("compare", "a", "b", "--threshold", "-5%"), "--threshold"),
+        (("compare", "a", "b", "--fail-on", "slow"), "slower"),
+        (("compare", "a", "b", "--format", "xml"), "--format"),
+        (("show", "latest", "--format", "yaml"), "--format"),
+        (("show", "nothing"), "nothing"),
+        (("report", "nothing"), "nothing"),
+        (("run", "--ops", "good", "--repeat", "0"), "--repeat"),
+        (("calibrate", "--omp-threads", "9999"), "--omp-threads"),
+        (("doctor", "--format", "xml"), "--format"),
+    ],
+)
+def test_bad_requests_about_results_are_refused(measured, arguments, told):
+    """Each is exit code 2, with what was expected."""
+    done = invoke(measured[0], *arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert told in done.stderr
+    assert "refused: " in done.stderr
+
+
+def test_report_of_the_published_set(measured):
+    """`inv report` without a name takes the published set and writes beside it."""
+    bench = measured[0]
+    done = invoke(bench, "report", "--output-dir", bench.root / "all")
+    assert done.returncode == 0, done.stderr
+    page = bench.root / "all" / "report" / "report.html"
+    assert str(page) in done.stdout
+    assert page.stat().st_size > 10_000
+
+
+def test_doctor_needs_nothing(measured):
+    """`inv doctor` ends well whatever it finds, for people and for programs."""
+    assert "pinning" in invoke(measured[0], "doctor").stdout
+    found = json.loads(invoke(measured[0], "doctor", "--format", "json").stdout)
+    assert {"topic", "value", "warning", "remedy"} == set(found["findings"][0])
+
+
+def test_results_are_shown_in_other_forms(measured):
+    """`inv show` writes what other tools read."""
+    bench, done, _ = measured
+    run = re.search(r"^Result: (.*)$", done.stdout, re.M)[1]
+    assert json.loads(invoke(bench, "show", run, "--format", "json").stdout)["rows"]
+    assert "| operator" in invoke(bench, "show", run, "--format", "md").stdout
+    assert invoke(bench, "show", run, "--format", "csv").stdout.startswith("category,operator")
+    assert "<testsuites" in invoke(bench, "show", run, "--format", "junit").stdout
