@@ -5,6 +5,9 @@ What the kernel does not tell is shown as unknown and is never a warning.
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -27,12 +30,18 @@ _INSTALL = {
     "rhel": "dnf install -y",
     "centos": "dnf install -y",
     "rocky": "dnf install -y",
+    "anolis": "dnf install -y",
+    "kylin": "dnf install -y",
     "openeuler": "dnf install -y",
-    "opensuse-leap": "zypper install -y",
+    "suse": "zypper install -y",
+    "opensuse": "zypper install -y",
     "sles": "zypper install -y",
     "arch": "pacman -S --noconfirm",
     "alpine": "apk add",
 }
+_INSTALL_SOMEHOW = "sudo sh -c '{}'".format(
+    " || ".join(f"{word} install -y numactl" for word in ("apt-get", "dnf", "zypper"))
+)
 _NEEDED = ("pytest", "PyYAML")
 
 
@@ -44,6 +53,11 @@ class Finding:
     value: str
     warning: str | None = None
     remedy: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a warning without a remedy."""
+        if self.warning and not self.remedy:
+            raise ValueError(f"{self.topic}: expected a remedy for the warning, found none")
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
@@ -124,8 +138,16 @@ def _quota(facts: Facts) -> Finding:
         "CPU quota",
         value,
         f"this container is stopped when its {cpus} CPUs use more than {quota:g} CPUs' time",
-        f"docker update --cpus {cpus} $(hostname)  # on the host",
+        _quota_remedy(facts, cpus),
     )
+
+
+def _quota_remedy(facts: Facts, cpus: int) -> str:
+    file = facts.cpu_quota_file or ""
+    # A root with a limit is a container's view of its own group, to be changed from outside.
+    if re.search(r"/fs/cgroup(/cpu[^/]*)?/cpu[^/]*$", file) or not file:
+        return f"docker update --cpus {cpus} {facts.machine.get('host')}  # on the host"
+    return f"echo {'max' if file.endswith('max') else -1} | sudo tee {shlex.quote(file)}"
 
 
 def _frequency(facts: Facts) -> Iterator[Finding]:
@@ -164,16 +186,15 @@ def _turbo(facts: Facts) -> Finding:
 def _memory(facts: Facts) -> Iterator[Finding]:
     yield Finding("memory", _size(facts.machine.get("memory_bytes")))
     free = facts.state.get("memory_free_bytes") or {}
-    share = (facts.machine.get("memory_bytes") or 0) / max(1, len(free))
     for node, size in free.items():
-        yield _free(node, size, share)
+        yield _free(node, size, facts.node_memory_bytes.get(node, 0))
     yield _huge_pages(facts)
     yield _balancing(facts)
 
 
-def _free(node: str, size: int, share: float) -> Finding:
+def _free(node: str, size: int, total: int) -> Finding:
     topic = "free memory" if node == "-" else f"free memory of node {node}"
-    if size >= LEAST_FREE * share:
+    if size >= LEAST_FREE * total:
         return Finding(topic, _size(size))
     return Finding(
         topic,
@@ -219,23 +240,39 @@ def _pinning(facts: Facts) -> Finding:
     obstacle = facts.pinning_obstacle
     if obstacle is None:
         return Finding("pinning", "numactl works")
-    remedy = "docker run --cap-add SYS_NICE IMAGE  # start the container so"
+    warning = f"children run on any CPU and memory ({obstacle})"
+    return Finding("pinning", "not possible", warning, _pinning_remedy(obstacle, facts))
+
+
+def _pinning_remedy(obstacle: str, facts: Facts) -> str:
     if "not installed" in obstacle:
-        remedy = f"sudo {_INSTALL.get(facts.distribution or '', 'apt-get install -y')} numactl"
-    return Finding(
-        "pinning", "not possible", f"children run on any CPU and memory ({obstacle})", remedy
-    )
+        known = (_INSTALL[name] for name in facts.distributions if name in _INSTALL)
+        install = next(known, None)
+        package = "numactl-tools" if "alpine" in facts.distributions else "numactl"
+        return f"sudo {install} {package}" if install else _INSTALL_SOMEHOW
+    if re.search(r"not permitted|denied|killed by signal", obstacle):
+        return "docker run --cap-add SYS_NICE IMAGE  # start the container so"
+    return "numactl --show; numactl --hardware"
 
 
 def _software(facts: Facts) -> Iterator[Finding]:
-    python = facts.versions.get("python")
-    yield Finding("child's Python", f"{_known(python)} at {facts.python}")
+    yield _python(facts)
     for name in PACKAGES:
         yield _package(name, facts)
     yield _suite(facts)
 
 
+def _python(facts: Facts) -> Finding:
+    value = f"{_known(facts.versions.get('python'))} at {facts.python}"
+    if facts.python_problem is None:
+        return Finding("child's Python", value)
+    remedy = f"inv doctor --python {shlex.quote(sys.executable)}"
+    return Finding("child's Python", value, facts.python_problem, remedy)
+
+
 def _package(name: str, facts: Facts) -> Finding:
+    if facts.python_problem:
+        return Finding(name, "unknown")
     version = facts.versions.get(name)
     if version is not None or name not in _NEEDED:
         return Finding(name, version or "not installed")
@@ -243,7 +280,7 @@ def _package(name: str, facts: Facts) -> Finding:
         name,
         "not installed",
         "no child can run without it",
-        f"{facts.python} -m pip install {name}",
+        f"{shlex.quote(facts.python)} -m pip install {name}",
     )
 
 
@@ -263,7 +300,7 @@ def _suite(facts: Facts) -> Finding:
         "suite",
         value,
         "files differ from the commit, so nobody else can measure the same",
-        f"git -C {facts.suite_root} stash",
+        f"git -C {shlex.quote(facts.suite_root or '.')} stash",
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,9 @@ class Facts:
     """Hold everything that ``doctor.examine`` judges.
 
     ``pinning_obstacle`` is None when numactl works. ``versions`` are those of the Python that would
-    run the children, None where a package is absent. ``suite_problem`` says why there is no suite.
+    run the children, None where a package is absent; ``python_problem`` says why it did not answer.
+    ``node_memory_bytes`` is the total per node, ``distributions`` are ID and ID_LIKE of os-release.
+    ``suite_problem`` says why there is no suite.
     """
 
     machine: Mapping[str, Any]
@@ -45,9 +47,12 @@ class Facts:
     suite_root: str | None
     suite_revision: str | None
     suite_problem: str | None
-    distribution: str | None = None
+    distributions: tuple[str, ...] = ()
     max_mhz: float | None = None
     cpu_quota: float | None = None
+    cpu_quota_file: str | None = None
+    node_memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    python_problem: str | None = None
     turbo_switch: str | None = None
 
 
@@ -62,22 +67,27 @@ def gather(
     """Look at this machine; nothing that is absent, FlagGems and numactl included, is an error."""
     found = topology.topology(sysfs)
     path = python or workspace.this_python()
+    versions, problem = _versions(path, environ)
+    quota, file = _quota(sysfs, procfs)
     return Facts(
         machine=machine.describe(sysfs, procfs),
         state=state.snapshot(found.cpus, sysfs, procfs),
         topology=found,
         pinning_obstacle=numa.place(found, None, None, None).reason,
         python=path,
-        versions=_versions(path, environ),
+        versions=versions,
+        python_problem=problem,
         **_suite(environ, flaggems),
-        distribution=_distribution(etc),
+        distributions=_distributions(etc),
         max_mhz=_max_mhz(sysfs, found.cpus),
-        cpu_quota=_quota(sysfs),
+        cpu_quota=quota,
+        cpu_quota_file=file,
+        node_memory_bytes=_node_memory(sysfs, procfs),
         turbo_switch=_turbo_switch(sysfs),
     )
 
 
-def _versions(python: str, environ: Mapping[str, str]) -> dict[str, str | None]:
+def _versions(python: str, environ: Mapping[str, str]) -> tuple[dict[str, str | None], str | None]:
     try:
         done = subprocess.run(
             [python, "-c", _ASK, *PACKAGES],
@@ -86,9 +96,10 @@ def _versions(python: str, environ: Mapping[str, str]) -> dict[str, str | None]:
             timeout=_ASK_SECONDS,
             check=True,
         )
-        return dict(json.loads(done.stdout))
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return {"python": None, **dict.fromkeys(PACKAGES)}
+        # What a start-up file prints comes before the answer.
+        return dict(json.loads((done.stdout.splitlines() or [b""])[-1])), None
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return {}, f"it does not answer ({type(error).__name__})"
 
 
 def _suite(environ: Mapping[str, str], flaggems: str | None) -> dict[str, str | None]:
@@ -114,9 +125,21 @@ def _suite(environ: Mapping[str, str], flaggems: str | None) -> dict[str, str | 
     }
 
 
-def _distribution(etc: Path) -> str | None:
-    found = re.search(r"^ID(?:_LIKE)?=\"?([\w-]+)", state.text(etc / "os-release"), re.M)
-    return found[1] if found else None
+def _distributions(etc: Path) -> tuple[str, ...]:
+    held = state.text(etc / "os-release")
+    lines = [re.search(rf"^{key}=(.*)$", held, re.M) for key in ("ID", "ID_LIKE")]
+    return tuple(word.lower() for line in lines if line for word in line[1].strip("\"' ").split())
+
+
+def _node_memory(sysfs: Path, procfs: Path) -> dict[str, int]:
+    files = {
+        file.parent.name.removeprefix("node"): file
+        for file in (sysfs / "devices/system/node").glob("node[0-9]*/meminfo")
+    } or {"-": procfs / "meminfo"}
+    found = {
+        node: re.search(r"MemTotal:\s*(\d+) kB", state.text(file)) for node, file in files.items()
+    }
+    return {node: int(total[1]) * 1024 for node, total in found.items() if total}
 
 
 def _max_mhz(sysfs: Path, cpus: tuple[int, ...]) -> float | None:
@@ -125,16 +148,21 @@ def _max_mhz(sysfs: Path, cpus: tuple[int, ...]) -> float | None:
     return max(found, default=None)
 
 
-def _quota(sysfs: Path) -> float | None:
-    """Return how many CPUs' time the own control group may use, None without a limit."""
-    found = re.match(r"(\d+) (\d+)", state.text(sysfs / "fs/cgroup/cpu.max"))
-    if found:
-        return int(found[1]) / int(found[2])
+def _quota(sysfs: Path, procfs: Path) -> tuple[float, str] | tuple[None, None]:
+    """Return the tightest limit in CPUs on the own control group and its parents, and its file."""
+    groups = state.cpu_groups(sysfs, procfs)
+    limits = [limit for group in groups for limit in _limits(group)]
+    return min(limits, default=(None, None))
+
+
+def _limits(group: Path) -> Iterator[tuple[float, str]]:
+    if found := re.match(r"(\d+) (\d+)", state.text(group / "cpu.max")):
+        yield int(found[1]) / int(found[2]), str(group / "cpu.max")
     quota, period = (
-        state.text(sysfs / f"fs/cgroup/cpu/cpu.cfs_{name}_us").strip()
-        for name in ("quota", "period")
+        state.text(group / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")
     )
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+    if quota.isdigit() and period.isdigit():
+        yield int(quota) / int(period), str(group / "cpu.cfs_quota_us")
 
 
 def _turbo_switch(sysfs: Path) -> str | None:

@@ -10,9 +10,9 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -35,13 +35,13 @@ def snapshot(
         "frequency_mhz": _frequencies(system, procfs, cpus),
         "governor": _governors(system, cpus),
         "turbo": turbo(system),
-        "smt": _word(system / "cpu/smt/control") or _word(system / "cpu/smt/active"),
+        "smt": _word(system / "cpu/smt/control") or _word(system / "cpu/smt/active") or None,
         "thp": _chosen(sysfs / "kernel/mm/transparent_hugepage/enabled"),
         "numa_balancing": _switch(procfs / "sys/kernel/numa_balancing"),
         "memory_free_bytes": _free_memory(system, procfs),
         "busy_seconds": times[0] if times else None,
         "steal_seconds": times[1] if times else None,
-        "throttled_seconds": _throttled(sysfs),
+        "throttled_seconds": _throttled(sysfs, procfs),
     }
 
 
@@ -59,14 +59,19 @@ def foreign_share(
     busy, steal = (_grown(before, after, name) for name in ("busy_seconds", "steal_seconds"))
     if busy is None or own_seconds is None or not wall_seconds > 0 or not cpus:
         return None
-    return max(0.0, busy + (steal or 0.0) - own_seconds) / (wall_seconds * cpus)
+    share = (busy + (steal or 0.0) - own_seconds) / (wall_seconds * cpus)
+    return min(1.0, max(0.0, share))
 
 
 def clock_step_seconds() -> float:
     """Measure the smallest step of the clock that latencies are taken with, in this process."""
     readings = [time.perf_counter() for _ in range(_READINGS)]
     steps = sorted(b - a for a, b in zip(readings, readings[1:], strict=False) if b > a)
-    return statistics.median(steps[:_STEPS]) if steps else time.get_clock_info("time").resolution
+    return (
+        statistics.median(steps[:_STEPS])
+        if steps
+        else time.get_clock_info("perf_counter").resolution
+    )
 
 
 def turbo(system: Path) -> bool | None:
@@ -131,13 +136,24 @@ def _cpu_times(procfs: Path, cpus: Collection[int]) -> tuple[float, float] | Non
     return busy / _TICKS, sum(times[7] for times in ticks) / _TICKS
 
 
-def _throttled(sysfs: Path) -> float | None:
-    for path, name, unit in (
-        (sysfs / "fs/cgroup/cpu.stat", "throttled_usec", 1e-6),
-        (sysfs / "fs/cgroup/cpu/cpu.stat", "throttled_time", 1e-9),
-    ):
-        if found := re.search(rf"^{name} (\d+)$", text(path), re.M):
-            return int(found[1]) * unit
+def cpu_groups(sysfs: Path, procfs: Path) -> Iterator[Path]:
+    """Yield the folders of this process's CPU control group and of all above it, own first."""
+    told = text(procfs / "self/cgroup") or "0::/\n1:cpu:/\n"  # unknown: what is mounted counts
+    for names, own in re.findall(r"^\d+:(.*?):(/.*)$", told, re.M):
+        if names == "" or "cpu" in names.split(","):
+            mounts = (names, "cpu") if names else ("",)
+            folders = [sysfs / "fs/cgroup" / mount for mount in mounts]
+            root = next((folder for folder in folders if folder.is_dir()), folders[-1])
+            # What lies outside the namespace starts with '..'; only the root is visible then.
+            path = PurePosixPath("." if "/.." in own else own.lstrip("/"))
+            yield from (root / part for part in dict.fromkeys((path, *path.parents)))
+
+
+def _throttled(sysfs: Path, procfs: Path) -> float | None:
+    for group in cpu_groups(sysfs, procfs):
+        for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
+            if found := re.search(rf"^{name} (\d+)$", text(group / "cpu.stat"), re.M):
+                return int(found[1]) * unit
     return None
 
 

@@ -43,7 +43,8 @@ HEALTHY = Facts(
     suite_root="/f",
     suite_revision="abc",
     suite_problem=None,
-    distribution="fedora",
+    distributions=("fedora",),
+    node_memory_bytes={"0": 8 * GIB, "1": 8 * GIB},
     max_mhz=2600.0,
 )
 
@@ -146,9 +147,10 @@ def test_folder_without_benchmarks_is_a_finding(tmp_path):
 
 
 def test_python_that_is_none_has_no_packages():
-    """A broken Python is told by what it lacks."""
+    """A broken Python is a finding; of its packages nothing is known."""
     found = examination.gather({}, python="/bin/false")
-    assert {"pytest", "PyYAML"} <= set(warned(found))
+    assert "child's Python" in warned(found)
+    assert not {"pytest", "PyYAML"} & set(warned(found))
 
 
 def test_json_holds_every_finding():

@@ -70,7 +70,6 @@ def test_what_the_kernel_hides_is_none(tmp_path):
     assert {name for name, value in found.items() if value is None} == set(found) - {
         "when",
         "cpus",
-        "smt",
     }
 
 
