@@ -11,30 +11,20 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 from fusion import Refusal
+from fusion.differences import Difference, differences, unknown
 from fusion.document import nearest
+from fusion.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
 
-ALPHA = 0.05
 SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"
 VERDICTS = (SLOWER, FASTER, CANNOT_TELL, SAME, ONLY_A, ONLY_B)
 MISSING = "missing"
 FAILURES = (SLOWER, FASTER, MISSING)
 NOISE = "the difference may be noise"
-
-_MACHINE = ("host", "cpu_model", "architecture", "cpus", "last_level_cache_bytes", "memory_bytes")
-# What a setting of these names says is said by other facts, or changes no measurement.
-_NO_CONDITIONS = {"output_dir", "timeout", "shape_file"}
-_SAID_ELSEWHERE = {"suite", "cpu_model", "omp_threads", "formulas", "targets"}
-_ROW_CONDITIONS = ("omp_threads", "numa_node", "warmup", "iter", "mode", "level")
-# An exact null distribution with ties costs the square of (smaller side x all samples).
-_EXACT_WITH_TIES = 300
-_EXACT_WITHOUT_TIES = 100
 
 
 class CompareError(Refusal):
@@ -63,15 +53,6 @@ class Row:
     p: float | None
     p_adjusted: float | None
     note: str
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Name something that differs between both sides, with both values; None is unknown."""
-
-    name: str
-    a: Any
-    b: Any
 
 
 @dataclass(frozen=True)
@@ -159,7 +140,7 @@ def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPH
     keys = [*a.rows, *(key for key in b.rows if key not in a.rows)]
     cells = [(a.rows.get(key), b.rows.get(key)) for key in keys]
     pairs = [(_measurement(left), _measurement(right)) for left, right in cells]
-    tests = _tests(pairs, alpha)
+    tests = tested(_testable(pairs), alpha)
     states = _states(a), _states(b)
     rows = [
         _one_sided(key, left, right, *states)
@@ -170,7 +151,7 @@ def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPH
     return Comparison(
         threshold=threshold,
         alpha=alpha,
-        unknown=tuple(_unknown(a, b)),
+        unknown=tuple(unknown(a, b)),
         differences=tuple(differences(a, b)),
         rows=tuple(sorted(rows, key=_importance)),
         operators=tuple(_by_operator(rows)),
@@ -178,6 +159,14 @@ def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPH
         unmeasured=tuple(_unmeasured(a, b, *states)),
         repeats=_repeats(rows, alpha),
     )
+
+
+def _testable(
+    pairs: Iterable[tuple[Measurement | None, Measurement | None]],
+) -> Iterable[tuple[int, Sequence[float], Sequence[float]]]:
+    for index, (a, b) in enumerate(pairs):
+        if a and b and not (a.problem or b.problem):
+            yield index, a.samples, b.samples
 
 
 def _measurement(cells: Cells | None) -> Measurement | None:
@@ -212,108 +201,11 @@ def _samples(text: str, latency: float) -> tuple[float, ...]:
         return ()
 
 
-@dataclass(frozen=True)
-class _Test:
-    """Hold a two-sided rank test; ``lean`` is positive where B's ranks are the higher ones."""
-
-    p: float
-    p_adjusted: float
-    lean: float
-
-
-def reachable(n: int, m: int) -> float:
-    """Return the smallest two-sided p that a rank test of n against m samples can give."""
-    return min(1.0, 2 / math.comb(n + m, n))
-
-
-def enough_repeats(rows: int, alpha: float = ALPHA) -> int:
-    """Return how many repeats on both sides can tell one changed row among so many."""
-    n = 1
-    while reachable(n, n) > alpha / rows:
-        n += 1
-    return n
-
-
-def _tests(
-    pairs: Sequence[tuple[Measurement | None, Measurement | None]], alpha: float
-) -> dict[int, _Test]:
-    """Test every pair that has enough samples; p is corrected for their number."""
-    groups = defaultdict(list)
-    for index, (a, b) in enumerate(pairs):
-        if a and b and not (a.problem or b.problem):
-            counts = len(a.samples), len(b.samples)
-            if reachable(*counts) <= alpha:
-                groups[counts].append((index, a.samples, b.samples))
-    if not groups:
-        return {}
-    import numpy as np
-    from scipy.stats import false_discovery_control
-
-    indices = [index for group in groups.values() for index, _, _ in group]
-    parts = [
-        rank_test([a for _, a, _ in group], [b for _, _, b in group]) for group in groups.values()
-    ]
-    p, lean = (np.concatenate(values) for values in zip(*parts))
-    adjusted = false_discovery_control(p)
-    found = zip(p.tolist(), adjusted.tolist(), lean.tolist())
-    return {index: _Test(*values) for index, values in zip(indices, found)}
-
-
-def rank_test(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> tuple[Any, Any]:
-    """Test rows of equal counts by Mann and Whitney; return two-sided p, and where B leans.
-
-    Without ties p is exact, by SciPy. SciPy's exact distribution is wrong for ties, its normal
-    approximation goes below what few samples can reach, and its permutations take a second for
-    2,000 rows; so with ties the exact distribution of the midranks is counted here, once for
-    every pattern of ties. Many samples get the normal approximation, corrected for ties. No p is
-    below ``reachable``, which ties in a large and a small side would bring about.
-    """
-    import numpy as np
-    from scipy.stats import mannwhitneyu, rankdata
-
-    left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    n, m = left.shape[1], right.shape[1]
-    ranks = rankdata(np.concatenate([left, right], axis=1), axis=1)
-    tied = (np.diff(np.sort(ranks, axis=1), axis=1) == 0).any(axis=1)
-    counted = tied & (min(n, m) * (n + m) <= _EXACT_WITH_TIES)
-    exact = ~tied & (n + m <= _EXACT_WITHOUT_TIES)
-    p = np.ones(len(ranks))
-    for chosen, method in ((exact, "exact"), (~exact & ~counted, "asymptotic")):
-        if chosen.any():
-            p[chosen] = mannwhitneyu(left[chosen], right[chosen], axis=1, method=method).pvalue
-    for index in np.flatnonzero(counted):
-        p[index] = _with_ties(ranks[index], n)
-    lean = ranks[:, n:].sum(axis=1) - m * (n + m + 1) / 2
-    return np.clip(p, reachable(n, m), 1.0), lean
-
-
-def _with_ties(ranks: Any, n: int) -> float:
-    """Double the smaller tail of the smaller side's sum of midranks, over all its choices."""
-    doubled = (2 * ranks).astype(int)
-    side = doubled[:n] if 2 * n <= len(doubled) else doubled[n:]
-    at_most, at_least = _tails(tuple(sorted(doubled.tolist())), len(side))
-    total = side.sum()
-    return min(1.0, 2 * float(min(at_most[total], at_least[total])))
-
-
-@lru_cache(maxsize=4096)
-def _tails(ranks: tuple[int, ...], chosen: int) -> tuple[Any, Any]:
-    """Return the chance of at most, and of at least, each sum of so many of these ranks."""
-    import numpy as np
-
-    ways = np.zeros((chosen + 1, sum(ranks[-chosen:]) + 1))
-    ways[0, 0] = 1
-    for rank in ranks:
-        ways[1:, rank:] += ways[:-1, : ways.shape[1] - rank].copy()
-    all_ways = math.comb(len(ranks), chosen)
-    return ways[-1].cumsum() / all_ways, ways[-1][::-1].cumsum()[::-1] / all_ways
-
-
 def _matched(
     key: Key,
     a: Measurement,
     b: Measurement,
-    test: _Test | None,
+    test: RankTest | None,
     work: str,
     threshold: float,
     alpha: float,
@@ -337,7 +229,7 @@ def _ratio(a: float | None, b: float | None) -> float | None:
 
 
 def _verdict(
-    a: Measurement, b: Measurement, test: _Test | None, threshold: float, alpha: float
+    a: Measurement, b: Measurement, test: RankTest | None, threshold: float, alpha: float
 ) -> tuple[str, str]:
     problems = [f"{side}: {m.problem}" for side, m in (("A", a), ("B", b)) if m.problem]
     if problems:
@@ -447,51 +339,3 @@ def _repeats(rows: Sequence[Row], alpha: float) -> int | None:
         for row in compared
     )
     return enough_repeats(len(compared), alpha) if short else None
-
-
-def _unknown(a: Results, b: Results) -> Iterable[str]:
-    for name, results in (("A", a), ("B", b)):
-        if not results.manifest:
-            yield f"{name} has no manifest: its machine and settings are unknown"
-
-
-def differences(a: Results, b: Results) -> Iterable[Difference]:
-    """List what differs around the measurements: from the manifests, else from the rows."""
-    columns: tuple[str, ...] = ("pipeline",)
-    if a.manifest and b.manifest:
-        left, right = facts(a.manifest), facts(b.manifest)
-        for name in dict.fromkeys([*left, *right]):
-            if left.get(name) != right.get(name):
-                yield Difference(name, left.get(name), right.get(name))
-    else:
-        columns += _ROW_CONDITIONS
-    for column in columns:
-        yield from _column(column, a, b)
-
-
-def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Name what a manifest says of machine, suite, settings and versions, flat."""
-    machine, settings = manifest.get("machine") or {}, manifest.get("settings") or {}
-    conditions, versions = manifest.get("conditions") or {}, manifest.get("versions") or {}
-    chosen = {name: entry["value"] for name, entry in settings.items()}
-    rest = {name: value for name, value in conditions.items() if name not in _SAID_ELSEWHERE}
-    return {
-        **{f"machine {name}": machine.get(name) for name in (*_MACHINE, "kernel")},
-        "suite": manifest.get("suite"),
-        "suite revision": manifest.get("suite_revision"),
-        "formulas SHA-256": manifest.get("formulas_sha256"),
-        "targets SHA-256": (manifest.get("targets") or {}).get("sha256"),
-        **{f"setting {n}": value for n, value in chosen.items() if n not in _NO_CONDITIONS},
-        **{f"condition {n}": value for n, value in rest.items() if n not in chosen},
-        **{name: manifest.get(name) for name in ("omp_threads", "pinned", "pinning")},
-        **{f"version of {name}": value for name, value in versions.items()},
-    }
-
-
-def _column(column: str, a: Results, b: Results) -> Iterable[Difference]:
-    matched = [(a.rows[key], b.rows[key]) for key in a.rows if key in b.rows]
-    pairs = [(x.get(column) or "-", y.get(column) or "-") for x, y in matched]
-    differing = [pair for pair in pairs if pair[0] != pair[1]]
-    if differing:
-        left, right = (" ".join(sorted(set(values))) for values in zip(*differing))
-        yield Difference(f"{column} of {len(differing)} of {len(pairs)} rows", left, right)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fusion"
 # Each layer may import those before it and its own.
 LAYERS = (
-    ("ceilings", "contract", "cpulist", "document", "state", "stopping", "locks"),
+    ("ceilings", "contract", "cpulist", "document", "ranktest", "state", "stopping", "locks"),
     ("machine", "tensors", "topology", "written"),
     ("vocabulary",),
     ("expression", "cases"),
@@ -26,7 +26,8 @@ LAYERS = (
     ("runner", "rows", "calibration"),
     ("report", "publish"),
     ("results",),
-    ("history", "merge", "compare"),
+    ("history", "merge", "differences"),
+    ("compare",),
     ("terminal",),
     ("lookup", "export", "points", "reproduce"),
     ("plots", "facts"),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusion import compare
+from fusion import compare, ranktest
 from fusion.compare import CompareError
 from fusion.results import Results
 
@@ -217,7 +217,7 @@ def test_one_changed_row_among_many_needs_more_repeats():
     """Five repeats cannot tell one changed row among 100, as many as are advised can."""
     few = many_rows(100, 5)
     assert {row.verdict for row in few.rows} == {"same", "can't tell"}
-    assert few.repeats == compare.enough_repeats(100) == 8
+    assert few.repeats == ranktest.enough_repeats(100) == 8
     enough = many_rows(100, few.repeats)
     assert [row.key[1] for row in enough.of("slower")] == ["op0"]
     assert enough.repeats is None
@@ -241,7 +241,7 @@ def many_rows(rows, count):
 @pytest.mark.parametrize(("rows", "repeats"), [(1, 4), (2, 5), (1000, 9), (10_000, 11)])
 def test_advised_repeats_are_the_fewest_that_reach_the_corrected_level(rows, repeats):
     """The advice is the smallest n with 2/C(2n,n) <= alpha / rows."""
-    assert compare.enough_repeats(rows) == repeats
+    assert ranktest.enough_repeats(rows) == repeats
     assert 2 / math.comb(2 * repeats, repeats) <= 0.05 / rows
     assert 2 / math.comb(2 * repeats - 2, repeats - 1) > 0.05 / rows
 
@@ -280,9 +280,9 @@ small = st.lists(st.integers(1, 6).map(float), min_size=1, max_size=5)
 @given(small, small)
 def test_p_is_the_exact_one_with_and_without_ties(a, b):
     """For few samples p equals the count over all permutations, and never undercuts its minimum."""
-    p, _ = compare.rank_test([a], [b])
+    p, _ = ranktest.rank_test([a], [b])
     assert p[0] == pytest.approx(brute_force(a, b))
-    assert p[0] >= compare.reachable(len(a), len(b))
+    assert p[0] >= ranktest.reachable(len(a), len(b))
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 4), st.integers(0, 99))
@@ -291,19 +291,19 @@ def test_p_never_undercuts_what_the_counts_can_reach(n, m, values, seed):
     """With many ties and any counts, p is a number between the reachable minimum and 1."""
     chance = np.random.default_rng(seed)
     a, b = chance.integers(1, 1 + values, (2, n)), chance.integers(values, 2 * values, (2, m))
-    p, _ = compare.rank_test(a, b)
-    assert (p >= compare.reachable(n, m)).all() and (p <= 1).all()
+    p, _ = ranktest.rank_test(a, b)
+    assert (p >= ranktest.reachable(n, m)).all() and (p <= 1).all()
 
 
 def test_normal_approximation_of_many_ties_is_not_believed_below_the_minimum():
     """Three against 101 equal ones approximate to 1e-23, which no dealing of 104 can reach."""
-    p, _ = compare.rank_test([[2.0] * 3], [[1.0] * 101])
+    p, _ = ranktest.rank_test([[2.0] * 3], [[1.0] * 101])
     assert p[0] == pytest.approx(2 / math.comb(104, 3))
 
 
 def test_many_equal_samples_are_no_evidence():
     """Sixty against sixty of one value have p = 1."""
-    assert compare.rank_test([[1.0] * 60], [[1.0] * 60])[0][0] == 1
+    assert ranktest.rank_test([[1.0] * 60], [[1.0] * 60])[0][0] == 1
 
 
 def test_no_more_repeats_are_advised_where_every_row_was_told():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+
 import pytest
+
 from fusion import doctor, examination
 from fusion.examination import Facts
 from fusion.topology import Node, Topology
