@@ -23,7 +23,8 @@ SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"
 VERDICTS = (SLOWER, FASTER, CANNOT_TELL, SAME, ONLY_A, ONLY_B)
 MISSING = "missing"
-FAILURES = (SLOWER, FASTER, MISSING)
+UNTOLD = "untold"
+FAILURES = (SLOWER, FASTER, MISSING, UNTOLD)
 NOISE = "the difference may be noise"
 
 
@@ -121,8 +122,11 @@ def fail_on(text: str | None) -> tuple[str, ...]:
 
 
 def failures(comparison: Comparison, names: Iterable[str]) -> tuple[Row, ...]:
-    """List the rows that count as failures; missing is what A measured and B did not."""
-    wanted = set(names)
+    """List the rows that count as failures.
+
+    ``missing`` is what A measured and B did not, ``untold`` what nobody can tell.
+    """
+    wanted = {CANNOT_TELL if name == UNTOLD else name for name in names}
     return tuple(
         row
         for row in comparison.rows
