@@ -9,6 +9,8 @@ from typing import Any
 from fusion.results import Results
 
 _MACHINE = ("host", "cpu_model", "architecture", "cpus", "last_level_cache_bytes", "memory_bytes")
+# What of the machine's state at the start is the same all the time, unless somebody changes it.
+_STATE = ("governor", "turbo", "smt", "thp", "numa_balancing")
 # What a setting of these names says is said by other facts, or changes no measurement.
 _NO_CONDITIONS = {"output_dir", "timeout", "shape_file"}
 _SAID_ELSEWHERE = {"suite", "cpu_model", "omp_threads", "formulas", "targets"}
@@ -50,9 +52,12 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     machine, settings = manifest.get("machine") or {}, manifest.get("settings") or {}
     conditions, versions = manifest.get("conditions") or {}, manifest.get("versions") or {}
     chosen = {name: entry["value"] for name, entry in settings.items()}
+    operators = manifest.get("operators") or [{}]
+    state = operators[0].get("before") or {}
     rest = {name: value for name, value in conditions.items() if name not in _SAID_ELSEWHERE}
     return {
         **{f"machine {name}": machine.get(name) for name in (*_MACHINE, "kernel")},
+        **{f"machine {name}": state[name] for name in _STATE if state.get(name) is not None},
         "suite": manifest.get("suite"),
         "suite revision": manifest.get("suite_revision"),
         "formulas SHA-256": manifest.get("formulas_sha256"),

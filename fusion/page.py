@@ -46,7 +46,7 @@ COLUMNS = (
     Column("category", "category", wide=True),
     Column("pipeline", "pipeline", tip=True, wide=True),
     Column("note", "note", wide=True),
-    Column("command", "reproduce", wide=True),
+    Column("command", "reproduce"),
     Column("run_id", "run", wide=True),
 )
 

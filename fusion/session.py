@@ -201,7 +201,7 @@ def publish(finished: Report) -> Path:
 
 def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
     """Merge runs into the published set of an output folder; return what changes."""
-    incoming = [_as_set(report.load(history.find(output, run))) for run in runs]
+    incoming = [_as_set(report.load(lookup.run(run, output))) for run in runs]
     journal.check_writable(output)
     with nullcontext() if dry_run else locks.exclusive(output / ".publish.lock"):
         state = _published(output)
@@ -290,7 +290,7 @@ def output_folder(options: Options, around: Surroundings) -> Path:
 
 def run_to_resume(run: str, output: Path) -> Journal | None:
     """Find the run to go on with: the one asked for, else the newest unfinished one."""
-    return history.find(output, run) if run else history.newest_unfinished(output)
+    return lookup.run(run, output) if run else history.newest_unfinished(output)
 
 
 def export_formulas(file: str, around: Surroundings) -> Path:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusion import compare, ranktest
+from fusion import compare, differences, ranktest
 from fusion.compare import CompareError
 from fusion.results import Results
 
@@ -491,3 +491,16 @@ def test_nothing_against_nothing_is_a_comparison_without_rows():
     """Empty results compare, with no mean and no advice."""
     found = compare.compare(made({}), made({}))
     assert (found.rows, found.overall.geometric_mean, found.repeats) == ((), None, None)
+
+
+def test_changed_state_of_the_machine_is_a_difference():
+    """A governor that was changed between two runs explains more than any row."""
+    found = differences.differences(
+        *(
+            Results({}, {}, {"operators": [{"before": {"governor": governor, "turbo": None}}]})
+            for governor in ("performance", "powersave")
+        )
+    )
+    assert [(each.name, each.a, each.b) for each in found] == [
+        ("machine governor", "performance", "powersave")
+    ]
