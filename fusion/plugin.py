@@ -320,8 +320,9 @@ def pinning() -> dict[str, str]:
         for line in status.splitlines()
         if line.startswith(key)
     }
-    # Each mapping has the policy that it was made under; the first is the program itself.
-    policy = _text("/proc/self/numa_maps").split(maxsplit=2)[1:2]
+    # Each mapping has the policy that it was made under; the first is the program itself. The
+    # kernel walks the pages of every mapping that is read, so no more than the first is.
+    policy = _beginning("/proc/self/numa_maps").split(maxsplit=2)[1:2]
     threads = os.environ.get("OMP_NUM_THREADS", "")
     return {**found, "memory_policy": "".join(policy), "omp_num_threads": threads}
 
@@ -329,6 +330,14 @@ def pinning() -> dict[str, str]:
 def _text(path: str) -> str:
     try:
         return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _beginning(path: str) -> str:
+    try:
+        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123
+            return stream.read(100).decode(errors="replace")
     except OSError:
         return ""
 
