@@ -53,8 +53,16 @@ def percentages(results: Results) -> str:
     text = "Percentages refer to the target of the pipeline and dtype (data sheet x efficiency)"
     if declared.get("override_tflops") or declared.get("override_gbps"):
         text = "Percentages refer to the target given on the command line where there is one"
-    if declared.get("measured"):
-        return f"{text}; a column of its own refers to the ceiling measured on this machine."
+    measured = ceilings.from_json(declared.get("measured"))
+    if measured:
+        machine = results.manifest.get("machine") or {}
+        obstacle = measured.obstacle(machine.get("cpu_model"), results.manifest["omp_threads"])
+        if obstacle:
+            return f"{text}. The measured ceilings are not shown: {obstacle}."
+        return (
+            f"{text}; a column of its own refers to the ceiling that {measured.library} reached "
+            "on this machine."
+        )
     return f"{text}. No ceiling was measured: 'inv calibrate' does."
 
 

@@ -82,12 +82,12 @@ def points(results: Results) -> list[Point]:
 
 
 def roofs(results: Results) -> list[Roof]:
-    """List the ceilings that the manifest's targets declare or that were measured."""
+    """List the ceilings that the targets declare, and those measured with the run's threads."""
     declared = results.manifest.get("targets")
     if not declared:
         return []
     read = targets.from_json(declared)
-    return [*_declared(read), *_measured(read)]
+    return [*_declared(read), *_measured(read, results.manifest.get("omp_threads"))]
 
 
 def attainments(results: Results) -> list[Attainment]:
@@ -138,8 +138,10 @@ def _declared(read: Targets) -> Iterable[Roof]:
                 yield Roof("peak", f"{name} {dtype}", peak, pipeline.peak_gbps)
 
 
-def _measured(read: Targets) -> Iterable[Roof]:
+def _measured(read: Targets, threads: int | None) -> Iterable[Roof]:
     for ceiling in read.measured.ceilings if read.measured else ():
+        if ceiling.threads != threads:
+            continue
         place = "" if ceiling.numa_node is None else f" node {ceiling.numa_node}"
         gbps = ceiling.rate("memory", None)
         for dtype, tflops in ceiling.tflops.items():

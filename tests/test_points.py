@@ -68,13 +68,16 @@ def test_roofs_are_those_of_the_manifest():
     ceiling = Ceiling(0, "0", 2, 8, dict.fromkeys(KERNELS, 40.0), {"float32": 0.1})
     measured = Measured("w", "h", "c", "k", "p", "l", (ceiling,))
     made = Targets("f", "s", {"SME": pipeline}, {}, 3.0, None, measured)
-    found = points.roofs(results(manifest={"targets": asdict(made)}))
+    manifest = {"targets": asdict(made), "omp_threads": 2}
+    found = points.roofs(results(manifest=manifest))
     assert [(roof.kind, roof.tflops, roof.gbps) for roof in found] == [
         ("target", 3.0, 30.0),
         ("peak", 10.0, 150.0),
         ("measured", 0.1, 40.0),
     ]
     assert points.roofs(results()) == []
+    other = points.roofs(results(manifest={**manifest, "omp_threads": 4}))
+    assert [roof.kind for roof in other] == ["target", "peak"]
 
 
 def test_attainments_are_sorted_with_their_spread():

@@ -1,0 +1,76 @@
+"""What results rest on is said in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from fusion import facts, lookup
+from fusion.ceilings import KERNELS, Ceiling, Measured
+from fusion.results import Results
+
+
+@pytest.fixture(scope="module")
+def read(everything):
+    return lookup.of_run(everything[1].journal)
+
+
+def with_targets(read, **changed):
+    targets = {**read.manifest["targets"], **changed}
+    return Results(read.rows, read.coverage, {**read.manifest, "targets": targets})
+
+
+def measured(read, threads):
+    model = read.manifest["machine"]["cpu_model"]
+    ceiling = Ceiling(None, "0", threads, 8, dict.fromkeys(KERNELS, 40.0), {"float32": 0.1})
+    return asdict(Measured("w", "h", model, "k", "p", "torch 2", (ceiling,)))
+
+
+def test_percentages_say_what_they_refer_to(read):
+    """Data sheet, override, measured ceiling, or a ceiling of other threads."""
+    threads = read.manifest["omp_threads"]
+    assert "data sheet" in facts.percentages(read)
+    assert "inv calibrate" in facts.percentages(read)
+    assert "command line" in facts.percentages(with_targets(read, override_gbps=1.0))
+    fitting = with_targets(read, measured=measured(read, threads))
+    assert "torch 2 reached" in facts.percentages(fitting)
+    other = with_targets(read, measured=measured(read, threads + 1))
+    assert f"{threads + 1} threads, this run has {threads}" in facts.percentages(other)
+
+
+def test_coverage_begins_with_what_needs_attention(read):
+    """Passed and skipped operators come last."""
+    states = [line["status"] for line in facts.coverage(read)]
+    fine = ("PASSED", "SKIPPED", "DISABLED", "MISSING")
+    ranks = [state in fine for state in states]
+    assert ranks == sorted(ranks)
+    assert len(states) == len(read.coverage)
+
+
+def test_machine_and_settings_are_told(read):
+    """Digest, settings with their sources, versions, and the state around every operator."""
+    machine, settings = facts.sections(read.manifest)
+    cells = [
+        cell
+        for section in (machine, settings)
+        for t in section.tables
+        for x in t.lines
+        for cell in x
+    ]
+    assert read.manifest["formulas_sha256"] in cells
+    assert read.manifest["machine"]["kernel"] in cells
+    states = next(table for table in machine.tables if "State" in table.title)
+    moments = [(line[0], line[2]) for line in states.lines]
+    assert ("good", "start") in moments
+    assert ("good", "end") in moments
+    assert len(moments) == 2 * len(read.manifest["operators"])
+
+
+def test_results_without_a_manifest_are_told_as_such():
+    """A CSV says nothing of machine or settings, and the page still has its sections."""
+    sections = facts.sections({})
+    assert [section.id for section in sections] == ["machine", "settings"]
+    assert "unknown" in sections[0].tables[0].lines[0][1]
+    assert facts.percentages(Results({}, {}, {}))
+    assert facts.summary(Results({}, {}, {})) == "0 cases"
