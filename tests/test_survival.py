@@ -93,6 +93,27 @@ def test_killed_runner_leaves_no_child_and_resumes_to_the_same_tables(bench):
             assert kept.outcome(name).read_bytes() == ending
 
 
+def test_killed_repeats_are_resumed_to_every_sample(bench):
+    """SIGKILL in the middle of the repeats costs none that was done."""
+    chance = random.Random(21)
+    for _ in range(KILLS):
+        before = set(history.journals(bench.output))
+        runner = start(bench, "run", "--ops", "good,shouting", "--repeat", "3")
+        time.sleep(chance.uniform(0.4, 4.0))
+        runner.kill()
+        runner.communicate()
+        started = set(history.journals(bench.output)) - before
+        if not started:
+            continue
+        (kept,) = started
+        assert wait_until_gone(kept.folder / "ops") == []
+        done = {path: path.read_bytes() for path in kept.folder.glob("ops/**/outcome.json")}
+        resumed = session.resume(kept, bench.around.environ)
+        assert {(row.operator, row.count) for row in resumed.rows} == {("good", 3), ("shouting", 3)}
+        assert [line.status for line in resumed.coverage] == ["PASSED", "PASSED"]
+        assert {path: path.read_bytes() for path in done} == done
+
+
 def test_killed_child_is_a_crash_and_the_run_goes_on(bench):
     """SIGKILL to a child, as from a full memory, keeps its cases and the other operators."""
     source = bench.suite / "benchmark" / "test_bad.py"
