@@ -129,12 +129,33 @@ def _manifest(
     ]
     return {
         **newest,
+        **_around_operators(both, incoming, coverage),
         "runs": both.manifest["runs"],
         "coverage": list(coverage.values()),
         "errors": list({json.dumps(error): error for error in errors}.values()),
         "rows": dict(Counter(TABLES[key[0]][0] for key in rows)),
         "row_sources": sources(rows),
     }
+
+
+def _around_operators(
+    both: Results, incoming: Results, coverage: Mapping[str, Cells]
+) -> dict[str, Any]:
+    """Take the outcomes, which have the machine's state, and the pinning from an operator's run."""
+    new = {
+        operator
+        for operator, line in coverage.items()
+        if line["run_id"].split()[0] in incoming.manifest["runs"]
+    }
+    old, given = both.manifest, incoming.manifest
+    outcomes = [
+        *(ended for ended in old["operators"] if ended["operator"] not in new),
+        *(ended for ended in given["operators"] if ended["operator"] in new),
+    ]
+    pinnings = (old.get("pinning_in_force", {}), given.get("pinning_in_force", {}))
+    kept = {name: value for name, value in pinnings[0].items() if name not in new}
+    kept |= {name: value for name, value in pinnings[1].items() if name in new}
+    return {"operators": outcomes, "pinning_in_force": kept}
 
 
 def sources(rows: Mapping[Key, Cells]) -> list[dict[str, str]]:

@@ -237,6 +237,8 @@ def _places(planned: Plan) -> str:
             f"Targets: {planned.targets.path}",
             f"  SHA-256 {planned.targets.sha256}",
             f"Child's Python: {planned.python}",
+            *_ceilings(planned),
+            f"Repeats: {planned.repeat} independent children per operator",
             f"Run: {planned.journal.folder}",
         ]
     )

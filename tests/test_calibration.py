@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
-from fusion import Refusal, calibration, machine, numa, targets
+from fusion import Refusal, calibration, machine, numa, session, targets
 from fusion.calibration import CalibrationError, Effort
 from fusion.ceilings import KERNELS, Ceiling, Measured
 from fusion.numa import Binding, Placement
@@ -401,3 +401,26 @@ def test_description_has_each_rate_and_each_reason():
     text = calibration.describe(MEASURED)
     for part in ("a: CPU #1", "8-15", "triad GB/s", "float32 TFLOPS", "0.5", "float16: no: x"):
         assert part in text
+
+
+def test_targets_with_ceilings_are_used_by_a_run(bench):
+    """What was calibrated here stands beside the target in every row that it fits."""
+    file, found = session.calibrate(
+        bench.options(omp_threads="1"), bench.around, "here.yaml", effort=TINY
+    )
+    assert file == bench.root / "here.yaml"
+    measured = bench.run("good", targets=str(file), omp_threads="1")
+    assert measured.plan.targets.measured == found
+    rates = {row.ceiling for row in measured.rows}
+    assert rates == {max(found.ceilings[0].gbps.values())}
+    assert all(row.ceiling_pct > 0 for row in measured.rows)
+    with pytest.raises(CalibrationError, match="expected a new file"):
+        session.calibrate(bench.options(), bench.around, "here.yaml", effort=TINY)
+
+
+def test_ceilings_of_another_cpu_are_refused(bench):
+    """A ceiling of somebody else's machine is no ceiling."""
+    file = bench.root / "other.yaml"
+    calibration.write(file, OWN, MEASURED)
+    with pytest.raises(Refusal, match=r"a: CPU #1.*inv calibrate"):
+        bench.plan("good", targets=str(file))

@@ -48,6 +48,20 @@ def test_other_rows_stay(bench):
     assert coverage["shouting"]["run_id"] == first.plan.run_id
 
 
+def test_every_operator_keeps_the_state_it_was_measured_in(bench):
+    """The manifest of a merged set has the outcomes of the runs that its operators come from."""
+    first = bench.run("good", "shouting")
+    session.publish(first)
+    second = bench.run("good")
+    session.fold([second.plan.run_id], bench.output, False)
+    manifest = json.loads(read(bench, "run.json"))
+    states = {ended["operator"]: ended["before"]["when"] for ended in manifest["operators"]}
+    assert states["good"] == second.outcomes[0].before["when"]
+    olds = {ended.operator: ended.before["when"] for ended in first.outcomes}
+    assert states["shouting"] == olds["shouting"]
+    assert set(manifest["pinning_in_force"]) == {"good", "shouting"}
+
+
 def test_merging_twice_changes_nothing(bench):
     """A run that is in the set already is no change."""
     session.publish(bench.run("good"))
