@@ -152,8 +152,9 @@ def show(context: Context, given: Given) -> None:
     output = session.output_folder(cli.read(given), _around())
     form = _format(given, ("text", *export.FORMATS))
     name = _one_run(given, "show")
-    if form == "text" and name != lookup.PUBLISHED:
-        found = report.load(lookup.run(name, output))
+    kept = lookup.named_run(name, output) if form == "text" else None
+    if kept:
+        found = report.load(kept)
         print(f"{terminal.heading(found.plan, found.journal)}\n\n{terminal.result(found)}")
     else:
         print(export.written(lookup.find(name, output), "md" if form == "text" else form), end="")

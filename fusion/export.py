@@ -97,9 +97,8 @@ def junit(results: Results) -> str:
     facts = {"name": "fusion-metrics", "tests": str(len(lines)), "time": seconds}
     facts |= {name: str(count) for name, count in counts.items()}
     suites = ElementTree.Element("testsuites", facts)
-    suite = ElementTree.SubElement(
-        suites, "testsuite", {**facts, "timestamp": _created(results), "name": title(results)}
-    )
+    when = {"timestamp": created} if (created := _created(results)) else {}
+    suite = ElementTree.SubElement(suites, "testsuite", {**facts, **when, "name": title(results)})
     suite.extend(cases)
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, "unicode", xml_declaration=True) + "\n"
@@ -169,9 +168,8 @@ def _rows_table(category: str, lines: Iterable[Cells]) -> str:
 
 def ordered(lines: Iterable[Cells]) -> list[Cells]:
     """Order rows by attainment, the worst first and the unknown last."""
-    return sorted(
-        lines, key=lambda cells: (not cells["attainment_pct"], float(cells["attainment_pct"] or 0))
-    )
+    known = [(plain_number(cells.get("attainment_pct") or ""), cells) for cells in lines]
+    return [cells for _, cells in sorted(known, key=lambda pair: (pair[0] is None, pair[0] or 0.0))]
 
 
 def _coverage_table(lines: Iterable[Cells]) -> str:
@@ -185,15 +183,16 @@ def _coverage_table(lines: Iterable[Cells]) -> str:
 
 
 def _cell(text: str, column: str) -> str:
-    if column not in _TEXTS and text:
-        return f"{float(text):.6g}"
+    number = None if column in _TEXTS else plain_number(text)
+    if number is not None:
+        return f"{number:.6g}"
     return " ".join(text.replace("|", "\\|").split())
 
 
 def title(results: Results) -> str:
     """Name results by suite and runs."""
     runs = ", ".join(results.manifest.get("runs", {})) or "a table"
-    return f"Fusion Metrics: {results.manifest.get('suite', '')} {runs}".strip()
+    return " ".join(filter(None, ("Fusion Metrics:", results.manifest.get("suite"), runs)))
 
 
 def _created(results: Results) -> str:

@@ -30,7 +30,7 @@ def find(name: str, output: Path) -> Results:
         return _one_table(path)
     if name == PUBLISHED:
         return _published(output)
-    kept = run(name, output) if not _holds_files(path) else None
+    kept = named_run(name, output)
     return of_run(kept) if kept else _folder(path)
 
 
@@ -53,10 +53,16 @@ def of_run(kept: Journal) -> Results:
 
 def home(name: str, output: Path) -> Path | None:
     """Return the folder that results belong to; None for files that lie anywhere."""
-    if name == PUBLISHED:
-        return output
-    is_run = not Path(name).is_file() and not _holds_files(Path(name))
-    return run(name, output).folder if is_run else None
+    kept = named_run(name, output)
+    return kept.folder if kept else output if name == PUBLISHED else None
+
+
+def named_run(name: str, output: Path) -> Journal | None:
+    """Return the run that is called so; None for the published set and for files."""
+    path = Path(name)
+    if name == PUBLISHED or path.is_file() or _holds_files(path):
+        return None
+    return run(name, output)
 
 
 def default(output: Path) -> str:

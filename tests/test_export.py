@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fusion import export, lookup
-from fusion.results import Results
+from fusion.results import TABLES, Results
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,16 @@ def test_junit_holds_no_character_that_xml_lacks(read):
     coverage = {n: {**line, "reason": "\x1b[31mred\x00"} for n, line in read.coverage.items()}
     text = export.junit(Results(read.rows, coverage, read.manifest))
     assert "red" in ElementTree.fromstring(text).find("testsuite/testcase/failure").get("message")
+
+
+def test_table_of_few_columns_is_written_in_every_form():
+    """Somebody's own CSV has no more than a row needs."""
+    cells = {"operator": "a", "dtype": "d", "shape": "s", "latency_ms": "nan"}
+    bare = Results({(next(iter(TABLES)), "a", "d", "s", 0): cells}, {}, {})
+    assert "| a" in export.written(bare, "md")
+    assert json.loads(export.written(bare, "json"))["rows"][0]["latency_ms"] is None
+    assert "timestamp" not in export.written(bare, "junit")
+    assert export.written(bare, "csv").count("\n") == 2
 
 
 def test_run_leaves_its_coverage_as_junit(everything):
