@@ -18,8 +18,6 @@ from fusion import (
     Refusal,
     calibration,
     cli,
-    compare,
-    comparison,
     examination,
     export,
     history,
@@ -48,6 +46,7 @@ from fusion.cli import (
     TO,
     Option,
 )
+from fusion.comparison import verdict, writing
 from fusion.plan import Plan
 from fusion.report import Report
 from fusion.runner import RunError
@@ -173,13 +172,13 @@ def write_report(context: Context, given: Given) -> None:
 def compare_results(context: Context, given: Given) -> None:
     """Compare A with B, runs, 'published' or CSVs: faster, slower, same, or can't tell."""
     output = session.output_folder(cli.read(given), _around())
-    form = _format(given, comparison.FORMATS)
-    failing = compare.fail_on(given["fail_on"])
+    form = _format(given, writing.FORMATS)
+    failing = verdict.fail_on(given["fail_on"])
     found = session.compared(_given_runs(given), output, given["threshold"])
     if form == "csv":
-        sys.stderr.writelines(f"{line}\n" for line in comparison.difference_lines(found))
-    print(comparison.written(found, form, given["all"]), end="")
-    if compare.failures(found, failing):
+        sys.stderr.writelines(f"{line}\n" for line in writing.difference_lines(found))
+    print(writing.written(found, form, given["all"]), end="")
+    if verdict.failures(found, failing):
         raise Exit(code=FAILED)
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from ratio import alternate, seconds
 
-from fusion import compare, comparison, report, results
+from fusion import report, results
+from fusion.comparison import verdict, writing
 from fusion.results import Results
 
 LIMIT, LINEAR = 2.0, 1.2
@@ -52,9 +53,9 @@ def in_its_own_python(pair: tuple[Path, Path]) -> None:
 
 def every_form(a: Path, b: Path) -> None:
     """Read two folders, compare them and write the result in each form."""
-    found = compare.compare(read(a), read(b))
-    for form in comparison.FORMATS:
-        comparison.written(found, form)
+    found = verdict.compare(read(a), read(b))
+    for form in writing.FORMATS:
+        writing.written(found, form)
 
 
 def read(folder: Path) -> Results:

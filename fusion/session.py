@@ -14,7 +14,6 @@ from fusion import (
     Refusal,
     __version__,
     calibration,
-    compare,
     export,
     formulas,
     history,
@@ -26,7 +25,6 @@ from fusion import (
     merge,
     numa,
     outcome,
-    page,
     plan,
     repeats,
     report,
@@ -38,9 +36,11 @@ from fusion import (
 )
 from fusion import publish as publishing
 from fusion.ceilings import Measured
-from fusion.compare import Comparison
+from fusion.comparison import verdict
+from fusion.comparison.verdict import Comparison
 from fusion.formulas import Catalogue
 from fusion.journal import Journal
+from fusion.page import html as page
 from fusion.plan import Plan, Request
 from fusion.report import Report
 from fusion.results import Results
@@ -278,9 +278,9 @@ def compared(names: Sequence[str], output: Path, threshold: str) -> Comparison:
             f"compare: expected two results, A and B, found {found}; each is a run, 'published', "
             "'latest', a folder with report files, or a CSV"
         )
-    limit = compare.threshold(threshold)
+    limit = verdict.threshold(threshold)
     a, b = (lookup.find(name, output) for name in names)
-    return compare.compare(results.shared(a, b), results.shared(b, a), limit)
+    return verdict.compare(results.shared(a, b), results.shared(b, a), limit)
 
 
 def output_folder(options: Options, around: Surroundings) -> Path:

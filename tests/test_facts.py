@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from fusion import facts, lookup
+from fusion import lookup
 from fusion.ceilings import KERNELS, Ceiling, Measured
+from fusion.page import facts
 from fusion.results import Results
 
 

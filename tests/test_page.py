@@ -10,7 +10,9 @@ import tempfile
 
 import pytest
 
-from fusion import lookup, page, points, results, session
+from fusion import lookup, results, session
+from fusion.page import html as page
+from fusion.page import points
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 CHROMIUM = next(

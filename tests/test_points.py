@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from fusion import points, reproduce
 from fusion.ceilings import KERNELS, Ceiling, Measured
-from fusion.points import MEMORY_BAND, Roof
+from fusion.page import points, reproduce
+from fusion.page.points import MEMORY_BAND, Roof
 from fusion.results import Results
 from fusion.targets import Pipeline, Targets
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusion import compare, differences, ranktest
-from fusion.compare import CompareError
+from fusion.comparison import differences, ranktest, verdict
+from fusion.comparison.verdict import CompareError
 from fusion.results import Results
 
 TABLE = "fused_compute_tflops.csv"
@@ -42,7 +42,7 @@ def made(rows, coverage=None, manifest=None):
 
 def only_row(a, b, **options):
     """Compare two sets of one row each."""
-    (row,) = compare.compare(made({"op": a}), made({"op": b}), **options).rows
+    (row,) = verdict.compare(made({"op": a}), made({"op": b}), **options).rows
     return row
 
 
@@ -126,7 +126,7 @@ def test_threshold_of_nothing_still_calls_equals_the_same():
 def test_large_but_overlapping_difference_may_be_noise():
     """Beyond the threshold, but with ranks that mix, is can't tell."""
     row = only_row([1.0, 1.1, 1.2, 5.0, 5.1], [0.9, 1.15, 1.6, 4.9, 5.2])
-    assert (row.verdict, row.note) == ("can't tell", compare.NOISE)
+    assert (row.verdict, row.note) == ("can't tell", verdict.NOISE)
     assert row.p > 0.05
 
 
@@ -173,7 +173,7 @@ def test_what_is_in_one_side_only_is_listed():
     key = ("op", "float32", "[[8]]", 0)
     a = made({key: [1.0], ("op", "float16", "[[8]]", 0): [2.0], (*key[:3], 1): [3.0]})
     b = made({key: [1.0], ("op", "float32", "[[9]]", 0): [4.0]})
-    found = compare.compare(a, b)
+    found = verdict.compare(a, b)
     assert [row.key[2:] for row in found.of("only in A")] == [
         ("float16", "[[8]]", 0),
         ("float32", "[[8]]", 1),
@@ -187,7 +187,7 @@ def test_equal_rows_of_different_tables_do_not_match():
     """The table belongs to a row's identity."""
     a = made({"op": [1.0]})
     b = Results({("other.csv", *key[1:]): row for key, row in a.rows.items()}, {}, {})
-    assert [row.verdict for row in compare.compare(a, b).rows] == ["only in A", "only in B"]
+    assert [row.verdict for row in verdict.compare(a, b).rows] == ["only in A", "only in B"]
 
 
 def test_operators_without_rows_keep_their_status_and_reason():
@@ -196,7 +196,7 @@ def test_operators_without_rows_keep_their_status_and_reason():
     b = made(
         {}, {"empty": {"status": "PASSED"}, "op": {"status": "CRASHED", "reason": "signal 11"}}
     )
-    found = compare.compare(a, b)
+    found = verdict.compare(a, b)
     assert [(item.operator, item.a, item.b) for item in found.unmeasured] == [
         ("op", "1 row", "CRASHED: signal 11"),
         ("old", "DISABLED", "not in its results"),
@@ -209,7 +209,7 @@ def test_partial_operator_says_so_beside_its_rows():
     """The state of an operator with rows names the status unless it passed."""
     a = made({"op": [1.0], ("op", "bool", "[]", 0): [1.0]})
     b = made({"op": [1.0]}, {"op": {"status": "PARTIAL", "reason": "case 1 failed"}})
-    (row,) = compare.compare(a, b).of("only in A")
+    (row,) = verdict.compare(a, b).of("only in A")
     assert row.note == "B: 1 row, PARTIAL: case 1 failed"
 
 
@@ -235,7 +235,7 @@ def many_rows(rows, count):
         }
         for side in (1, 0)
     ]
-    return compare.compare(*map(made, sides))
+    return verdict.compare(*map(made, sides))
 
 
 @pytest.mark.parametrize(("rows", "repeats"), [(1, 4), (2, 5), (1000, 9), (10_000, 11)])
@@ -255,7 +255,7 @@ def test_correction_is_that_of_benjamini_and_hochberg():
         "untested": ([1.0], [2.0]),
     }
     a, b = (made({name: pair[side] for name, pair in rows.items()}) for side in (0, 1))
-    found = {row.key[1]: row for row in compare.compare(a, b).rows}
+    found = {row.key[1]: row for row in verdict.compare(a, b).rows}
     assert found["certain"].p_adjusted == pytest.approx(3 * 2 / math.comb(14, 7))
     assert found["likely"].p_adjusted == pytest.approx(3 * 2 / 252 / 2)
     assert found["untested"].p_adjusted is None
@@ -268,7 +268,7 @@ def test_pure_noise_gives_no_verdict_of_change():
         {f"op{i}": list(map(float, chance.lognormal(0, 0.2, 9))) for i in range(1000)}
         for _ in range(2)
     ]
-    found = compare.compare(*map(made, sides))
+    found = verdict.compare(*map(made, sides))
     assert found.overall.counts["slower"] == found.overall.counts["faster"] == 0
     assert found.overall.counts["can't tell"] > 300
     assert sum(row.p < 0.05 for row in found.rows) > 10
@@ -309,7 +309,7 @@ def test_many_equal_samples_are_no_evidence():
 def test_no_more_repeats_are_advised_where_every_row_was_told():
     """Rows that are the same need no further repeats, however many rows there are."""
     rows = {f"op{index}": around(1.0) for index in range(50)}
-    assert compare.compare(made(rows), made(rows)).repeats is None
+    assert verdict.compare(made(rows), made(rows)).repeats is None
 
 
 latencies = st.lists(
@@ -321,7 +321,7 @@ sides = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), latencies)
 @given(sides, sides)
 def test_exchanging_the_sides_inverts_ratios_and_verdicts(a, b):
     """B against A has the inverse ratios, the same p and the opposite verdicts."""
-    there, back = (compare.compare(*map(made, pair)) for pair in ((a, b), (b, a)))
+    there, back = (verdict.compare(*map(made, pair)) for pair in ((a, b), (b, a)))
     other = {row.key: row for row in back.rows}
     assert {row.key for row in there.rows} == set(other)
     for row in there.rows:
@@ -335,7 +335,7 @@ def test_order_is_by_verdict_then_by_the_size_of_the_change():
     ratios = {"s": 1.0, "f1": 0.8, "x1": 2.0, "f2": 0.5, "x2": 3.0}
     a = made({**{name: around(1.0, 9) for name in ratios}, "c": [1.0], "n": {"latency_ms": ""}})
     b = made({**{n: around(r, 9) for n, r in ratios.items()}, "c": [2.0], "n": [1.0]})
-    found = compare.compare(a, b)
+    found = verdict.compare(a, b)
     assert [row.key[1] for row in found.rows] == ["x2", "x1", "f2", "f1", "c", "n", "s"]
 
 
@@ -344,7 +344,7 @@ def test_operators_are_summed_up_by_geometric_mean_and_counts():
     keys = [("op", "float32", shape, 0) for shape in ("[1]", "[2]", "[3]", "[4]")]
     a = made(dict(zip(keys, ([1.0], [1.0], {"latency_ms": "nan"}, [1.0]))))
     b = made({**dict(zip(keys, ([2.0], [8.0], [1.0]))), "other": [1.0]})
-    found = compare.compare(a, b)
+    found = verdict.compare(a, b)
     means = {item.name: item.geometric_mean for item in found.operators}
     assert means == {"op": pytest.approx(4.0), "other": None}
     assert found.overall.geometric_mean == pytest.approx(4.0)
@@ -384,7 +384,7 @@ MANIFEST = {
 
 
 def named_differences(a, b):
-    return {d.name: (d.a, d.b) for d in compare.compare(a, b).differences}
+    return {d.name: (d.a, d.b) for d in verdict.compare(a, b).differences}
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_without_a_manifest_the_rows_speak():
     """A side without a manifest is said to be unknown, and the rows' columns are compared."""
     a = made({"x": {"iter": "1", "mode": "kernel"}, "y": {"iter": "1"}, "z": {"iter": "3"}})
     b = made({"x": {"iter": "2", "mode": "kernel"}, "y": {"iter": "1"}}, manifest=MANIFEST)
-    found = compare.compare(a, b)
+    found = verdict.compare(a, b)
     assert found.unknown == ("A has no manifest: its machine and settings are unknown",)
     assert named_differences(a, b) == {"iter of 1 of 2 rows": ("1", "2")}
 
@@ -442,7 +442,7 @@ def test_other_pipelines_are_a_difference_even_with_manifests():
 )
 def test_threshold_is_a_share_or_a_percentage(text, value):
     """A share and a percentage mean the same."""
-    assert compare.threshold(text) == pytest.approx(value)
+    assert verdict.threshold(text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -451,20 +451,20 @@ def test_threshold_is_a_share_or_a_percentage(text, value):
 def test_other_thresholds_are_refused(text):
     """What is no share below 1 is refused with the option, what is expected and what was found."""
     with pytest.raises(CompareError, match=r"--threshold: expected .* 5% or 0\.05, found") as error:
-        compare.threshold(text)
+        verdict.threshold(text)
     assert repr(text) in str(error.value)
 
 
 def test_failures_are_named_by_a_list():
     """The names may come in any order, twice and with blanks; none is no failure."""
-    assert compare.fail_on("missing, slower,missing") == ("missing", "slower")
-    assert compare.fail_on("") == compare.fail_on(None) == ()
+    assert verdict.fail_on("missing, slower,missing") == ("missing", "slower")
+    assert verdict.fail_on("") == verdict.fail_on(None) == ()
 
 
 def test_unknown_failure_is_refused_with_the_nearest():
     """An unknown name is answered by the one that was probably meant."""
     with pytest.raises(CompareError, match=r"--fail-on: .*'slow' \(did you mean slower\?\)"):
-        compare.fail_on("faster,slow")
+        verdict.fail_on("faster,slow")
 
 
 def test_missing_is_what_a_measured_and_b_did_not():
@@ -473,23 +473,23 @@ def test_missing_is_what_a_measured_and_b_did_not():
     b = made(
         {"lost": {"latency_ms": "nan"}, "kept": [1.0], "never": {"latency_ms": ""}, "n": [1.0]}
     )
-    found = compare.compare(a, b)
-    assert {row.key[1] for row in compare.failures(found, ("missing",))} == {"gone", "lost"}
-    assert compare.failures(found, ()) == compare.failures(found, ("slower", "faster")) == ()
+    found = verdict.compare(a, b)
+    assert {row.key[1] for row in verdict.failures(found, ("missing",))} == {"gone", "lost"}
+    assert verdict.failures(found, ()) == verdict.failures(found, ("slower", "faster")) == ()
 
 
 def test_slower_and_faster_rows_fail_where_asked():
     """Each verdict fails only where it is named."""
     a = made({"x": around(1.0, 7), "y": around(1.0, 7)})
     b = made({"x": around(2.0, 7), "y": around(0.5, 7)})
-    found = compare.compare(a, b)
-    assert [row.key[1] for row in compare.failures(found, ("slower",))] == ["x"]
-    assert [row.key[1] for row in compare.failures(found, ("faster",))] == ["y"]
+    found = verdict.compare(a, b)
+    assert [row.key[1] for row in verdict.failures(found, ("slower",))] == ["x"]
+    assert [row.key[1] for row in verdict.failures(found, ("faster",))] == ["y"]
 
 
 def test_nothing_against_nothing_is_a_comparison_without_rows():
     """Empty results compare, with no mean and no advice."""
-    found = compare.compare(made({}), made({}))
+    found = verdict.compare(made({}), made({}))
     assert (found.rows, found.overall.geometric_mean, found.repeats) == ((), None, None)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from fusion import compare
-from fusion.compare import Comparison, Measurement, Row, Summary, Unmeasured
+from fusion.comparison import verdict
+from fusion.comparison.verdict import Comparison, Measurement, Row, Summary, Unmeasured
 from fusion.terminal import number, shortened
 
 # History of the JSON form, newest last:
@@ -40,10 +40,10 @@ COLUMNS = (
 FORMATS = ("text", "md", "csv", "json")
 _SHAPE_WIDTH, _NOTE_WIDTH, _VALUE_WIDTH = 44, 70, 70
 _ROW_HEADS = ("operator", "dtype", "shape")
-_NUMBERS = {"A ms", "B ms", "B/A", "p corrected", "latency ms", *compare.VERDICTS}
+_NUMBERS = {"A ms", "B ms", "B/A", "p corrected", "latency ms", *verdict.VERDICTS}
 _NOTHING = Measurement(None, None, (), "")
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-_MATCHED = (compare.SLOWER, compare.FASTER, compare.CANNOT_TELL, compare.SAME)
+_MATCHED = (verdict.SLOWER, verdict.FASTER, verdict.CANNOT_TELL, verdict.SAME)
 
 
 def written(comparison: Comparison, form: str, show_all: bool = False) -> str:
@@ -88,8 +88,8 @@ def json_text(comparison: Comparison) -> str:
         "rows": [_object(row) for row in comparison.of(*_MATCHED)],
         "operators": [asdict(item) for item in comparison.operators],
         "overall": asdict(comparison.overall),
-        "only_in_a": [_object(row) for row in comparison.of(compare.ONLY_A)],
-        "only_in_b": [_object(row) for row in comparison.of(compare.ONLY_B)],
+        "only_in_a": [_object(row) for row in comparison.of(verdict.ONLY_A)],
+        "only_in_b": [_object(row) for row in comparison.of(verdict.ONLY_B)],
         "operators_without_rows": [asdict(item) for item in comparison.unmeasured],
         "repeats": comparison.repeats,
     }
@@ -132,7 +132,7 @@ def _opening(comparison: Comparison) -> list[str]:
 def _tables(comparison: Comparison, show_all: bool) -> Iterable[tuple[str, _Table]]:
     """Give the tables in order with their titles, without the empty ones."""
     shown = _MATCHED if show_all else _MATCHED[:-1]
-    same = comparison.overall.counts[compare.SAME]
+    same = comparison.overall.counts[verdict.SAME]
     hidden = f"; {same} that are the same are left out, --all shows them"
     tables = (
         ("Differences", _differences(comparison)),
@@ -141,8 +141,8 @@ def _tables(comparison: Comparison, show_all: bool) -> Iterable[tuple[str, _Tabl
             _rows(comparison.of(*shown)),
         ),
         (f"Operators (geometric mean; {RATIO})", _operators(comparison.operators)),
-        ("Only in A", _one_sided(comparison.of(compare.ONLY_A))),
-        ("Only in B", _one_sided(comparison.of(compare.ONLY_B))),
+        ("Only in A", _one_sided(comparison.of(verdict.ONLY_A))),
+        ("Only in B", _one_sided(comparison.of(verdict.ONLY_B))),
         ("Operators without rows in A or B", _unmeasured(comparison.unmeasured)),
     )
     return (item for item in tables if item[1][1])
@@ -193,7 +193,7 @@ def _operators(operators: Iterable[Summary]) -> _Table:
         (item.name, _ratio(item.geometric_mean), *map(str, item.counts.values()))
         for item in operators
     ]
-    return ("operator", "B/A", *compare.VERDICTS), lines
+    return ("operator", "B/A", *verdict.VERDICTS), lines
 
 
 def _unmeasured(operators: Iterable[Unmeasured]) -> _Table:

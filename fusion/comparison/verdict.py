@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusion import Refusal
-from fusion.differences import Difference, differences, unknown
+from fusion.comparison.differences import Difference, differences, unknown
+from fusion.comparison.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
 from fusion.document import nearest
-from fusion.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
 

@@ -9,7 +9,7 @@ import statistics
 
 import pytest
 
-from fusion import compare, comparison
+from fusion.comparison import verdict, writing
 from fusion.results import Results
 
 TABLE = "fused_non_compute_bandwidth.csv"
@@ -36,14 +36,14 @@ def found():
     a = {"slow": row(1), "fast": row(2), "equal": row(3), "once": row(1, 1), "gone": row(7)}
     b = {"slow": row(2), "fast": row(1), "equal": row(3), "once": row(2, 1), "new": row(8)}
     crashed = {"gone": {"status": "CRASHED", "reason": "signal 11"}}
-    return compare.compare(
+    return verdict.compare(
         results(a, machine={"host": "left"}), results(b, crashed, machine={"host": "right"})
     )
 
 
 @pytest.fixture
 def nothing():
-    return compare.compare(results({}), results({}))
+    return verdict.compare(results({}), results({}))
 
 
 def sections(text):
@@ -53,7 +53,7 @@ def sections(text):
 
 def test_text_begins_with_the_differences(found):
     """What differs around the measurements is read before any row."""
-    first, rows, *_ = sections(comparison.text(found))
+    first, rows, *_ = sections(writing.text(found))
     assert first.splitlines()[0] == "Differences:"
     assert first.splitlines()[-1].split() == ["machine", "host", "left", "right"]
     assert rows.startswith("Rows (")
@@ -61,7 +61,7 @@ def test_text_begins_with_the_differences(found):
 
 def test_text_shows_rows_in_order_and_counts_the_same(found):
     """Slower, faster and can't tell are shown in that order; the same are counted, not shown."""
-    rows = sections(comparison.text(found))[1]
+    rows = sections(writing.text(found))[1]
     assert "1 that are the same are left out, --all shows them" in rows
     lines = [line for line in rows.splitlines() if "float32" in line]
     assert [line.split()[0] for line in lines] == ["slower", "faster", "can't"]
@@ -71,13 +71,13 @@ def test_text_shows_rows_in_order_and_counts_the_same(found):
 
 def test_text_shows_the_same_where_asked(found):
     """With show_all the rows that are the same stand last."""
-    rows = sections(comparison.text(found, show_all=True))[1]
+    rows = sections(writing.text(found, show_all=True))[1]
     assert rows.splitlines()[-1].startswith("same") and "left out" not in rows
 
 
 def test_text_lists_what_one_side_lacks_with_the_reason(found):
     """Both lists and the operators without rows name operator, status and reason."""
-    parts = {part.splitlines()[0]: part for part in sections(comparison.text(found))}
+    parts = {part.splitlines()[0]: part for part in sections(writing.text(found))}
     assert "gone" in parts["Only in A:"] and "CRASHED: signal 11" in parts["Only in A:"]
     assert "new" in parts["Only in B:"]
     assert "not in its results" in parts["Operators without rows in A or B:"]
@@ -85,9 +85,9 @@ def test_text_lists_what_one_side_lacks_with_the_reason(found):
 
 def test_text_ends_with_one_line_that_sums_up(found):
     """The last line has every count, the mean, the direction of ratios and what to do next."""
-    last = sections(comparison.text(found))[-1]
+    last = sections(writing.text(found))[-1]
     assert "\n" not in last
-    assert last == comparison.summary(found)
+    assert last == writing.summary(found)
     assert last.startswith("1 slower, 1 faster, 1 can't tell, 1 same, 1 only in A, 1 only in B; ")
     assert "over 1, B is slower" in last
     assert last.endswith("to tell one changed row among 4: measure both with --repeat 5")
@@ -96,28 +96,28 @@ def test_text_ends_with_one_line_that_sums_up(found):
 def test_every_form_says_which_way_a_ratio_goes(found):
     """A ratio without its direction would be read the wrong way half the time."""
     for form in ("text", "md", "json"):
-        assert comparison.RATIO in comparison.written(found, form)
-    assert "ratio_b_over_a" in comparison.written(found, "csv").splitlines()[0]
+        assert writing.RATIO in writing.written(found, form)
+    assert "ratio_b_over_a" in writing.written(found, "csv").splitlines()[0]
 
 
 def test_absent_manifest_is_said_first():
     """A side whose machine is unknown is named before anything else."""
     a, b = results({"x": row(1)}), results({"x": row(1)}, machine={})
-    text = comparison.text(compare.compare(a, b))
+    text = writing.text(verdict.compare(a, b))
     assert text.startswith("A has no manifest: its machine and settings are unknown.\n")
 
 
 def test_agreement_is_said_too():
     """Where nothing differs the text says so instead of leaving it open."""
     a = results({"x": row(1)}, machine={"host": "one"})
-    assert comparison.text(compare.compare(a, a)).startswith("Machine, suite, ")
+    assert writing.text(verdict.compare(a, a)).startswith("Machine, suite, ")
 
 
 def test_markdown_keeps_every_cell_in_its_column():
     """Bars, newlines and angle brackets of a cell do not break its table."""
     rows = {"a|b\nc<d": row(1)}
-    found = compare.compare(results(rows), results({}))
-    lines = [line for line in comparison.markdown(found).splitlines() if "c&lt;d" in line]
+    found = verdict.compare(results(rows), results({}))
+    lines = [line for line in writing.markdown(found).splitlines() if "c&lt;d" in line]
     assert len(lines) == 3
     assert all("a\\|b c&lt;d" in line for line in lines)
     unescaped = [line.replace("\\|", "").count("|") for line in lines]
@@ -126,7 +126,7 @@ def test_markdown_keeps_every_cell_in_its_column():
 
 def test_markdown_has_tables_with_headings(found):
     """Each table has a heading and a rule that says how its columns align."""
-    text = comparison.markdown(found)
+    text = writing.markdown(found)
     assert text.startswith("### Differences\n\n| differs")
     assert text.count("### ") == 6
     rule = sections(text)[3].splitlines()[1]
@@ -135,7 +135,7 @@ def test_markdown_has_tables_with_headings(found):
 
 def test_csv_has_every_row_once(found):
     """Matched and one-sided rows are there with verdict, p, medians, deviations and counts."""
-    rows = list(csv.DictReader(io.StringIO(comparison.csv_text(found))))
+    rows = list(csv.DictReader(io.StringIO(writing.csv_text(found))))
     by_name = {line["operator"]: line for line in rows}
     assert len(rows) == len(by_name) == 6
     slow = by_name["slow"]
@@ -149,7 +149,7 @@ def test_csv_has_every_row_once(found):
 
 def test_json_has_everything(found):
     """Differences, rows, operators, overall and both one-sided lists stand in one strict object."""
-    data = json.loads(comparison.json_text(found), parse_constant=pytest.fail)
+    data = json.loads(writing.json_text(found), parse_constant=pytest.fail)
     assert data["format"] == 1
     assert data["differences"] == [{"name": "machine host", "a": "left", "b": "right"}]
     assert [line["verdict"] for line in data["rows"]] == ["slower", "faster", "can't tell", "same"]
@@ -166,28 +166,28 @@ def test_json_of_damaged_latencies_is_strict():
     broken = {"latency_ms": "nan", "latency_mad_ms": "inf"}
     tiny, huge = {"latency_ms": "5e-324"}, {"latency_ms": "1e308"}
     a, b = results({"x": broken, "y": tiny}), results({"x": row(1), "y": huge})
-    text = comparison.json_text(compare.compare(a, b))
+    text = writing.json_text(verdict.compare(a, b))
     data = json.loads(text, parse_constant=pytest.fail)
     assert [line["ratio_b_over_a"] for line in data["rows"]] == [None, None]
 
 
-@pytest.mark.parametrize("form", comparison.FORMATS)
+@pytest.mark.parametrize("form", writing.FORMATS)
 def test_nothing_is_written_too(nothing, form):
     """Two empty sets have a form each, without empty tables."""
-    text = comparison.written(nothing, form)
+    text = writing.written(nothing, form)
     assert text.endswith("\n") and "Rows (" not in text
 
 
-@pytest.mark.parametrize("form", comparison.FORMATS)
+@pytest.mark.parametrize("form", writing.FORMATS)
 def test_long_shapes_are_shortened_for_people_only(form):
     """Text and Markdown shorten a shape, CSV and JSON keep it."""
     shape = json.dumps([list(range(40))])
     long = Results({(TABLE, "x", "bool", shape, 1): row(1)}, {}, {})
-    text = comparison.written(compare.compare(long, results({})), form)
+    text = writing.written(verdict.compare(long, results({})), form)
     assert (shape in text) == (form in ("csv", "json"))
     assert ("…" in text) == (form in ("text", "md"))
 
 
 def test_difference_lines_are_for_callers_that_write_rows_alone(found):
     """Each difference is a line of its own, for the error stream beside a CSV."""
-    assert comparison.difference_lines(found) == ["machine host: A left, B right"]
+    assert writing.difference_lines(found) == ["machine host: A left, B right"]

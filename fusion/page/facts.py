@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fusion import ceilings, points
+from fusion import ceilings
+from fusion.page import points
 from fusion.results import Cells, Results
 
 _COVERAGE = ("PASSED", "SKIPPED", "DISABLED", "MISSING")

@@ -1,4 +1,4 @@
-"""Write results as one HTML page that needs nothing beside itself, with its plots."""
+"""Fill the page in, and name the files of a report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusion import export, facts, plots, points, reproduce
-from fusion.plots import Drawing
+from fusion import export
+from fusion.page import facts, plots, points, reproduce
+from fusion.page.plots import Drawing
 from fusion.results import TABLES, Cells, Results
 
 PAGE, ROOFLINE, ATTAINMENT = "report.html", "roofline", "attainment"
-_FILES = Path(__file__).resolve().parent / "page_files"
+_FILES = Path(__file__).resolve().parent / "files"
 
 
 @dataclass(frozen=True)

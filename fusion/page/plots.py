@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fusion.points import MEMORY_BAND, Attainment, Point, Roof
+from fusion.page.points import MEMORY_BAND, Attainment, Point, Roof
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
