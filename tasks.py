@@ -174,7 +174,8 @@ def compare_results(context: Context, given: Given) -> None:
     output = session.output_folder(cli.read(given), _around())
     form = _format(given, writing.FORMATS)
     failing = verdict.fail_on(given["fail_on"])
-    found = session.compared(_given_runs(given), output, given["threshold"])
+    threshold = verdict.threshold(given["threshold"])
+    found = verdict.compare(*lookup.pair(_given_runs(given), output), threshold)
     if form == "csv":
         sys.stderr.writelines(f"{line}\n" for line in writing.difference_lines(found))
     print(writing.written(found, form, given["all"]), end="")

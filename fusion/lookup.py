@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fusion import Refusal, history, journal, publish, report, results
@@ -32,6 +32,18 @@ def find(name: str, output: Path) -> Results:
         return _published(output)
     kept = named_run(name, output)
     return of_run(kept) if kept else _folder(path)
+
+
+def pair(names: Sequence[str], output: Path) -> tuple[Results, Results]:
+    """Find two results to compare; against a single table, the other has that table alone."""
+    if len(names) != 2:
+        found = ", ".join(names) or "none"
+        raise ResultsError(
+            f"compare: expected two results, A and B, found {found}; each is a run, 'published', "
+            "'latest', a folder with report files, or a CSV"
+        )
+    a, b = (find(name, output) for name in names)
+    return results.shared(a, b), results.shared(b, a)
 
 
 def run(name: str, output: Path) -> Journal:

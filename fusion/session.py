@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,8 +36,6 @@ from fusion import (
 )
 from fusion import publish as publishing
 from fusion.ceilings import Measured
-from fusion.comparison import verdict
-from fusion.comparison.verdict import Comparison
 from fusion.formulas import Catalogue
 from fusion.journal import Journal
 from fusion.page import html as page
@@ -214,11 +212,6 @@ def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
     return changes
 
 
-def find_results(name: str, output: Path) -> Results:
-    """Find results by name; without one, the published set, else the newest run."""
-    return lookup.find(name or lookup.default(output), output)
-
-
 def calibrate(
     options: Options,
     around: Surroundings,
@@ -255,32 +248,8 @@ def write_report(name: str, output: Path, to: str | None, around: Surroundings) 
     They go to ``to``, else to ``report`` in the folder of the run or of the output, else here.
     """
     name = name or lookup.default(output)
-    made = page.files(lookup.find(name, output))
     folder = Path(to) if to else (lookup.home(name, output) or Path()) / "report"
-    folder = (around.folder / folder).absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, data in made.items():
-            journal.write_bytes(folder / file, data)
-    except OSError as error:
-        raise Refusal(
-            f"{folder}: expected a folder that can be written, found: {error}; "
-            "name another with --to"
-        ) from error
-    return folder / page.PAGE
-
-
-def compared(names: Sequence[str], output: Path, threshold: str) -> Comparison:
-    """Compare two sets of results; a single table is compared with that table alone."""
-    if len(names) != 2:
-        found = ", ".join(names) or "none"
-        raise Refusal(
-            f"compare: expected two results, A and B, found {found}; each is a run, 'published', "
-            "'latest', a folder with report files, or a CSV"
-        )
-    limit = verdict.threshold(threshold)
-    a, b = (lookup.find(name, output) for name in names)
-    return verdict.compare(results.shared(a, b), results.shared(b, a), limit)
+    return page.write(lookup.find(name, output), (around.folder / folder).absolute())
 
 
 def output_folder(options: Options, around: Surroundings) -> Path:

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusion import export
+from fusion import Refusal, export, journal
 from fusion.page import facts, plots, points, reproduce
 from fusion.page.plots import Drawing
 from fusion.results import TABLES, Cells, Results
 
 PAGE, ROOFLINE, ATTAINMENT = "report.html", "roofline", "attainment"
 _FILES = Path(__file__).resolve().parent / "files"
+
+
+class PageError(Refusal):
+    """Refuse a folder that cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,21 @@ COLUMNS = (
     Column("command", "reproduce"),
     Column("run_id", "run", wide=True),
 )
+
+
+def write(results: Results, folder: Path) -> Path:
+    """Write the page and its plots into a folder; return the page, or raise PageError."""
+    made = files(results)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in made.items():
+            journal.write_bytes(folder / name, data)
+    except OSError as error:
+        raise PageError(
+            f"{folder}: expected a folder that can be written, found: {error}; "
+            "name another with --to"
+        ) from error
+    return folder / PAGE
 
 
 def files(results: Results) -> dict[str, bytes]:
