@@ -16,10 +16,7 @@ from invoke import Collection, Context, Exit, task
 
 from fusion import (
     Refusal,
-    calibration,
     cli,
-    examination,
-    export,
     history,
     lookup,
     progress,
@@ -28,7 +25,6 @@ from fusion import (
     terminal,
     workspace,
 )
-from fusion import doctor as physician
 from fusion.cli import (
     DRY_RUN,
     EVERYTHING,
@@ -46,7 +42,6 @@ from fusion.cli import (
     TO,
     Option,
 )
-from fusion.comparison import verdict, writing
 from fusion.plan import Plan
 from fusion.report import Report
 from fusion.runner import RunError
@@ -148,6 +143,8 @@ def runs(context: Context, given: Given) -> None:
 @_task((RUN_NAME, OUTPUT, FORMAT), takes_words=True)
 def show(context: Context, given: Given) -> None:
     """Print results again: those of a run, of 'latest', or the 'published' set."""
+    from fusion import export
+
     output = session.output_folder(cli.read(given), _around())
     form = _format(given, ("text", *export.FORMATS))
     name = _one_run(given, "show")
@@ -171,6 +168,8 @@ def write_report(context: Context, given: Given) -> None:
 @_task((RUN_NAME, OUTPUT, THRESHOLD, FAIL_ON, EVERYTHING, FORMAT), "compare", takes_words=True)
 def compare_results(context: Context, given: Given) -> None:
     """Compare A with B, runs, 'published' or CSVs: faster, slower, same, or can't tell."""
+    from fusion.comparison import verdict, writing
+
     output = session.output_folder(cli.read(given), _around())
     form = _format(given, writing.FORMATS)
     failing = verdict.fail_on(given["fail_on"])
@@ -193,6 +192,9 @@ def list_operators(context: Context, given: Given) -> None:
 @_task((*cli.DOCTOR, FORMAT))
 def doctor(context: Context, given: Given) -> None:
     """Say what would spoil a measurement on this machine, and the command that mends it."""
+    from fusion import doctor as physician
+    from fusion import examination
+
     form = _format(given, ("text", "json"))
     facts = examination.gather(_around().environ, given["flaggems"], given["python"])
     found = physician.examine(facts)
@@ -206,6 +208,8 @@ def doctor(context: Context, given: Given) -> None:
 @_task((*cli.CALIBRATE, NO_WAIT), takes_words=True)
 def calibrate(context: Context, given: Given) -> None:
     """Measure this machine's own ceilings; write them as a file for --targets."""
+    from fusion import calibration
+
     output = given["output"] or next(iter(cli.words(given)), None)
     watcher = Watcher(tell=lambda text: print(text, flush=True))
     try:

@@ -8,21 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusion import (
     Refusal,
     __version__,
-    calibration,
-    export,
     formulas,
     history,
     journal,
     locks,
     lookup,
     machine,
-    markdown,
-    merge,
     numa,
     outcome,
     plan,
@@ -35,10 +31,8 @@ from fusion import (
     workspace,
 )
 from fusion import publish as publishing
-from fusion.ceilings import Measured
 from fusion.formulas import Catalogue
 from fusion.journal import Journal
-from fusion.page import html as page
 from fusion.plan import Plan, Request
 from fusion.report import Report
 from fusion.results import Results
@@ -46,6 +40,11 @@ from fusion.runner import Event, Runner
 from fusion.stopping import Stop
 from fusion.suite import Suite
 from fusion.workspace import Workspace
+
+# What only some tasks need is imported by these: a dry run has no time to spare for the others.
+if TYPE_CHECKING:
+    from fusion.calibration import Effort
+    from fusion.ceilings import Measured
 
 
 class ResumeError(Refusal):
@@ -199,6 +198,8 @@ def publish(finished: Report) -> Path:
 
 def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
     """Merge runs into the published set of an output folder; return what changes."""
+    from fusion import merge
+
     incoming = [_as_set(report.load(lookup.run(run, output))) for run in runs]
     journal.check_writable(output)
     with nullcontext() if dry_run else locks.exclusive(output / ".publish.lock"):
@@ -219,13 +220,15 @@ def calibrate(
     force: bool = False,
     watcher: Watcher | None = None,
     wait: bool = True,
-    effort: calibration.Effort = calibration.DEFAULT_EFFORT,
+    effort: Effort | None = None,
 ) -> tuple[Path, Measured]:
     """Measure this machine's ceilings as a run is placed; write them as a targets file.
 
     Raise CalibrationError for a file that exists (unless ``force``) or a child that fails.
     """
-    watcher = watcher or Watcher()
+    from fusion import calibration
+
+    watcher, effort = watcher or Watcher(), effort or calibration.DEFAULT_EFFORT
     chosen = _settings(options, around)
     places = workspace.locate(around.environ, options.flaggems, options.python, options.targets)
     placement = numa.place(numa.topology(), chosen.numa_nodes, chosen.omp_threads, chosen.jobs)
@@ -247,6 +250,8 @@ def write_report(name: str, output: Path, to: str | None, around: Surroundings) 
 
     They go to ``to``, else to ``report`` in the folder of the run or of the output, else here.
     """
+    from fusion.page import html as page
+
     name = name or lookup.default(output)
     folder = Path(to) if to else (lookup.home(name, output) or Path()) / "report"
     return page.write(lookup.find(name, output), (around.folder / folder).absolute())
@@ -266,6 +271,8 @@ def export_formulas(file: str, around: Surroundings) -> Path:
     """Write the formulas as Markdown to a file that must be given."""
     if not file:
         raise Refusal("export-formulas: expected a file to write, as formulas.md, found none")
+    from fusion import markdown
+
     path = (around.folder / file).absolute()
     text = markdown.render(formulas.load(workspace.formula_file(around.environ)))
     try:
@@ -285,6 +292,8 @@ def _measured(
     differing: Iterable[str] = (),
     is_new: bool = False,
 ) -> Report:
+    from fusion import export
+
     with Stop() as stop:
 
         def tick() -> None:
