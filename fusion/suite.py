@@ -18,6 +18,7 @@ _LINE = re.compile(
     rb"|(?P<other>[^\s@#)\]}].*))",
     re.M,
 )
+_GIT_SECONDS = 20
 _MARKER = re.compile(rb"pytest\.mark\.(\w+)")
 # Marks that steer pytest itself and name no operator.
 STEERING_MARKERS = frozenset(
@@ -119,6 +120,7 @@ class Suite:
 def scan(root: Path, embedded: bool, version: str) -> Suite:
     """Read a benchmark folder without importing it. ``version`` names an embedded suite."""
     folder = root / "benchmark"
+    git = None if embedded else _asked(root)
     functions = [
         (name, test, markers)
         for name in sorted(_test_files(folder, root))
@@ -128,7 +130,7 @@ def scan(root: Path, embedded: bool, version: str) -> Suite:
     return Suite(
         root=root,
         embedded=embedded,
-        revision=version if embedded else revision(root),
+        revision=version if embedded else _told(git),
         functions=tuple(functions),
         modes=_modes(constants),
         dtypes=_dtypes(constants),
@@ -170,25 +172,33 @@ def functions_of(source: bytes) -> list[tuple[str, tuple[str, ...]]]:
 
 def revision(root: Path) -> str:
     """Return the checkout's commit, marked when files differ from it; 'unknown' without git."""
+    return _told(_asked(root))
+
+
+def _asked(root: Path) -> subprocess.Popen[bytes] | None:
+    """Ask git for the commit without waiting: it looks at every file, which takes a while."""
+    words = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        done = subprocess.run(
-            [
-                "git",
-                "-C",
-                str(root),
-                "describe",
-                "--always",
-                "--dirty",
-                "--abbrev=12",
-                "--exclude=*",
-            ],
-            capture_output=True,
-            timeout=20,
-            check=True,
+        return subprocess.Popen(
+            ["git", "-C", str(root), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
+        return None
+
+
+def _told(git: subprocess.Popen[bytes] | None) -> str:
+    if git is None:
         return "unknown revision"
-    return done.stdout.decode().strip()
+    try:
+        told, _ = git.communicate(timeout=_GIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        git.kill()
+        git.communicate()
+        return "unknown revision"
+    return told.decode().strip() if git.returncode == 0 else "unknown revision"
 
 
 def _first_text(*paths: Path) -> str:
