@@ -29,6 +29,7 @@ TIME_LIMIT_SECONDS = 1800.0
 TICK_SECONDS = 0.05
 BEYOND_CACHE = 4
 UNSTEADY = 0.1
+LAST_LINES = 3
 _KEY = "measured"
 _COMMENT = (
     "  # By 'inv calibrate', with the pinning and the threads of a run: STREAM's kernels in GB/s\n"
@@ -227,7 +228,8 @@ def _result(
         if ending.returncode == 0 and not ending.timed_out and found is not None:
             return found, ending
         is_kept = True
-        raise CalibrationError(_complaint(_subject(placement, binding), ending, output, timeout))
+        subject = _subject(placement, binding)
+        raise CalibrationError(_complaint(subject, child, ending, output, timeout))
     except OSError as error:
         raise CalibrationError(
             f"{python}: expected a Python that measures, found: {error}; name another with --python"
@@ -264,15 +266,19 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _complaint(subject: str, ending: Ending, output: Path, timeout: float) -> str:
+def _complaint(subject: str, child: Command, ending: Ending, output: Path, timeout: float) -> str:
     lines = output.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     how = f"exit code {ending.returncode}"
     if ending.returncode < 0:
         how = f"signal {-ending.returncode}"
     if ending.timed_out:
         how = f"no end within {timeout:g} s"
-    last = f": {lines[-1].strip()}" if lines else ""
-    return f"{subject}: expected ceilings, found {how}{last}; its output is {output}"
+    last = f": {' | '.join(line.strip() for line in lines[-LAST_LINES:])}" if lines else ""
+    shell = child.shell().replace(" \\\n    ", " ")
+    return (
+        f"{subject}: expected ceilings, found {how}{last}; try its command, {shell}, or "
+        f"name another Python with --python; its output is {output}"
+    )
 
 
 def _measured(placement: Placement, results: list[tuple[Binding, dict[str, Any]]]) -> Measured:
@@ -327,8 +333,16 @@ def _without(base: str) -> str:
     root = yaml.compose(base, yaml.SafeLoader)
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
         if key.value == _KEY:
-            return base[: key.start_mark.index] + base[value.end_mark.index :]
+            return base[: key.start_mark.index] + base[_end(value) :]
     return base
+
+
+def _end(node: yaml.Node) -> int:
+    """Return where a value's own text ends; YAML ends a block only behind the comments after it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
+    return int(node.end_mark.index)
 
 
 def _is(text: str, data: Mapping[str, Any]) -> bool:

@@ -424,3 +424,12 @@ def test_ceilings_of_another_cpu_are_refused(bench):
     calibration.write(file, OWN, MEASURED)
     with pytest.raises(Refusal, match=r"a: CPU #1.*inv calibrate"):
         bench.plan("good", targets=str(file))
+
+
+def test_comments_behind_old_ceilings_stay():
+    """What stands below the block that is replaced is not part of it."""
+    old = calibration.merged(BASES["own"], MEASURED) + "# kept\ndefaults2: 1\n# kept too\n"
+    text = calibration.merged(old.replace("defaults2: 1\n", ""), MEASURED)
+    assert "# kept\n" in text
+    assert "# kept too" in text
+    assert yaml.safe_load(text)["measured"]["host"] == "h"
