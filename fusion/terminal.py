@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -19,7 +20,7 @@ from fusion.runner import Event
 from fusion.suite import Suite
 
 _UNITS = {"compute": "TFLOPS", "memory": "GB/s"}
-_SHAPE_WIDTH, _REASON_WIDTH = 44, 110
+_SHAPE_WIDTH, _REASON_WIDTH, _LINE_WIDTH = 44, 110, 140
 
 
 def result(report: Report) -> str:
@@ -43,16 +44,35 @@ def rows_table(rows: Iterable[Row]) -> str:
 
 
 def problems_table(coverage: Iterable[Coverage]) -> str:
-    """Write the operators that did not pass, with the reason and the output to open."""
+    """Write the operators that did not pass, with the reason and the output to open.
+
+    What failed comes before what could not run; operators without a benchmark share a paragraph.
+    """
     lines = [line for line in coverage if line.status != "PASSED"]
+    told = sorted(
+        (line for line in lines if line.status != "MISSING"),
+        key=lambda line: line.status in outcome.BENIGN,
+    )
+    cells = [(line.operator, line.status, shortened(line.reason, _REASON_WIDTH)) for line in told]
+    opened = [
+        f"  {line.output}" for line in told if line.output and line.status not in outcome.BENIGN
+    ]
+    headers = ["operator", "status", "reason"]
+    parts = [
+        tabulate(cells, headers=headers, disable_numparse=True) if cells else "",
+        "Outputs to open:\n" + "\n".join(opened) if opened else "",
+        _missing([line for line in lines if line.status == "MISSING"]),
+    ]
+    return "\n".join(filter(None, parts))
+
+
+def _missing(lines: Sequence[Coverage]) -> str:
     if not lines:
         return ""
-    cells = [(line.operator, line.status, shortened(line.reason, _REASON_WIDTH)) for line in lines]
-    opened = [
-        f"  {line.output}" for line in lines if line.output and line.status not in outcome.BENIGN
-    ]
-    text = tabulate(cells, headers=["operator", "status", "reason"], disable_numparse=True)
-    return text + ("\nOutputs to open:\n" + "\n".join(opened) if opened else "")
+    verb = "operator has" if len(lines) == 1 else "operators have"
+    names = ", ".join(line.operator for line in lines)
+    text = f"MISSING: {len(lines)} {verb} no benchmark in {lines[0].suite}: {names}"
+    return textwrap.fill(text, _LINE_WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def summary(report: Report) -> str:

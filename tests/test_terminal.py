@@ -105,6 +105,26 @@ def test_summary_is_one_line_with_the_mean_and_the_worst(everything):
     assert f"geometric mean {terminal.geometric_mean(known):.3g} %" in text
 
 
+def test_operators_without_a_benchmark_share_a_paragraph(everything):
+    """Seventy of them must not push what failed out of sight; each is still named."""
+    line = everything[1].coverage[0]
+    absent = [replace(line, operator=f"absent_{n}", status="MISSING") for n in range(70)]
+    failed = replace(line, operator="bad", status="FAILED", reason="broke", output="/out.txt")
+    skipped = replace(line, operator="off", status="SKIPPED", reason="no vllm")
+    text = terminal.problems_table([*absent, skipped, failed])
+    lines = text.splitlines()
+    assert lines[2].split() == ["bad", "FAILED", "broke"]
+    assert lines[3].split() == ["off", "SKIPPED", "no", "vllm"]
+    assert lines[4:6] == ["Outputs to open:", "  /out.txt"]
+    assert lines[6].startswith(
+        f"MISSING: 70 operators have no benchmark in {line.suite}: absent_0,"
+    )
+    assert len(lines) < 20
+    assert all(len(each) <= 140 for each in lines)
+    named = " ".join(lines[6:]).replace(",", "").split()
+    assert {each.operator for each in absent} <= set(named)
+
+
 def test_summary_without_rows_makes_up_no_mean(everything):
     """Nothing measured is no percentage."""
     text = terminal.summary(replace(everything[1], rows=()))
