@@ -7,11 +7,14 @@ import json
 import math
 import random
 import statistics
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import false_discovery_control, mannwhitneyu, rankdata
 
 from fusion.comparison import differences, ranktest, verdict
 from fusion.comparison.verdict import CompareError
@@ -261,6 +264,16 @@ def test_correction_is_that_of_benjamini_and_hochberg():
     assert found["untested"].p_adjusted is None
 
 
+def test_few_samples_need_no_import_of_scipy():
+    """Its import would take longer than the comparison of 10,000 rows."""
+    code = (
+        "import sys; from fusion.comparison.ranktest import tested;"
+        "tested([(0, [1, 2, 3, 4], [5, 6, 7, 8]), (1, [1, 1, 2, 3], [1, 5, 6, 7])]);"
+        "sys.exit('scipy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_pure_noise_gives_no_verdict_of_change():
     """A thousand rows of nothing but noise are neither slower nor faster, though many look it."""
     chance = np.random.default_rng(5)
@@ -283,6 +296,31 @@ def test_p_is_the_exact_one_with_and_without_ties(a, b):
     p, _ = ranktest.rank_test([a], [b])
     assert p[0] == pytest.approx(brute_force(a, b))
     assert p[0] >= ranktest.reachable(len(a), len(b))
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 4), (7, 9), (2, 30), (50, 50)])
+def test_p_without_ties_is_scipys_exact_one(n, m):
+    """Rows of distinct samples, tested at once, get what SciPy counts for each."""
+    chance = np.random.default_rng(n)
+    a, b = chance.normal(0, 1, (40, n)), chance.normal(0.5, 1, (40, m))
+    known = mannwhitneyu(a, b, axis=1, method="exact").pvalue
+    p, lean = ranktest.rank_test(a, b)
+    assert p == pytest.approx(known)
+    assert (np.sign(lean) == np.sign(n * m / 2 - mannwhitneyu(a, b, axis=1).statistic)).all()
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=7, max_size=7), min_size=1, max_size=5))
+def test_equal_samples_share_the_mean_of_their_ranks(rows):
+    """Ranks are SciPy's, doubled so that they are whole."""
+    doubled, untied = ranktest._doubled_ranks(np.array(rows, dtype=float))
+    assert (doubled == 2 * rankdata(rows, axis=1)).all()
+    assert untied.tolist() == [2, 4, 6, 8, 10, 12, 14]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_adjusted_p_is_scipys(p):
+    """The correction of any list of p, in any order and with ties, is SciPy's."""
+    assert ranktest._adjusted(np.array(p)) == pytest.approx(false_discovery_control(p))
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 4), st.integers(0, 99))

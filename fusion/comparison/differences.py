@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fusion.results import Results
+from fusion.results import Cells, Results
 
 _MACHINE = ("host", "cpu_model", "architecture", "cpus", "last_level_cache_bytes", "memory_bytes")
 # What of the machine's state at the start is the same all the time, unless somebody changes it.
@@ -43,8 +43,9 @@ def differences(a: Results, b: Results) -> Iterable[Difference]:
                 yield Difference(name, left.get(name), right.get(name))
     else:
         columns += _ROW_CONDITIONS
+    matched = [(a.rows[key], b.rows[key]) for key in a.rows if key in b.rows]
     for column in columns:
-        yield from _column(column, a, b)
+        yield from _column(column, matched)
 
 
 def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,8 +70,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _column(column: str, a: Results, b: Results) -> Iterable[Difference]:
-    matched = [(a.rows[key], b.rows[key]) for key in a.rows if key in b.rows]
+def _column(column: str, matched: Sequence[tuple[Cells, Cells]]) -> Iterable[Difference]:
     pairs = [(x.get(column) or "-", y.get(column) or "-") for x, y in matched]
     differing = [pair for pair in pairs if pair[0] != pair[1]]
     if differing:
