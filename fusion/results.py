@@ -21,6 +21,8 @@ TABLES = {
 Cells = dict[str, str]
 # Table, operator, dtype, shape, and which of several rows that agree in these.
 Key = tuple[str, str, str, str, int]
+# The default, 128 KiB, is less than all samples of a row of some thousand repeats.
+csv.field_size_limit(2**24)
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,22 @@ def table_rows(table: str, text: str) -> Iterable[tuple[Key, Cells]]:
         seen[key] += 1
 
 
-def shared(results: Results, other: Results) -> Results:
-    """Leave out the table that ``other``, when it is a table without a manifest, is not."""
-    tables = {key[0] for key in other.rows}
-    if other.manifest or len(tables) != 1:
-        return results
-    kept = {key: cells for key, cells in results.rows.items() if key[0] in tables}
-    coverage = {} if results.manifest else results.coverage
-    return Results(kept, coverage, results.manifest)
+def aligned(results: Results, other: Results) -> Results:
+    """Move the rows into the table where ``other`` has the same operator, dtype and shape.
+
+    A hand-made CSV does not tell which table it is, and a formula may change its metric.
+    """
+    places = {key[1:]: key for key in other.rows}
+    rows = {}
+    for key, cells in results.rows.items():
+        place = places.get(key[1:], key)
+        rows[key if key in other.rows or place in results.rows else place] = cells
+    return Results(rows, results.coverage, results.manifest)
+
+
+def has_rates(results: Results) -> bool:
+    """Tell whether the rows come from a table with rates, which tell the two tables apart."""
+    return any(name.startswith("achieved_") for cells in results.rows.values() for name in cells)
 
 
 def files(results: Results) -> dict[str, str]:

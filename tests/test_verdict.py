@@ -401,6 +401,7 @@ def test_different_logical_work_is_noted():
     a, b = (cells(around(1.0), logical_bytes=count) for count in ("100", "120"))
     row = only_row(a, b)
     assert (row.verdict, row.note) == ("same", "logical_bytes: A 100, B 120")
+    assert only_row(a, around(1.0)).note == ""
 
 
 MANIFEST = {

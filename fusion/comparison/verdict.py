@@ -260,11 +260,11 @@ def _direction(a: float | None, b: float | None, threshold: float) -> int:
 
 
 def _work(a: Cells | None, b: Cells | None) -> str:
-    """Say where the logical work differs: the ratio is then not one of equals."""
+    """Say where the logical work is known and differs: the ratio is then not one of equals."""
     assert a is not None and b is not None
     columns = ("logical_flop", "logical_bytes")
-    pairs = [(name, a.get(name) or "-", b.get(name) or "-") for name in columns]
-    return "; ".join(f"{name}: A {x}, B {y}" for name, x, y in pairs if x != y)
+    pairs = [(name, a.get(name), b.get(name)) for name in columns]
+    return "; ".join(f"{name}: A {x}, B {y}" for name, x, y in pairs if x and y and x != y)
 
 
 def _one_sided(
