@@ -89,11 +89,20 @@ def _is_fresh(kept: Journal) -> bool:
     manifest = kept.folder / MANIFEST
     if not all((kept.folder / name).is_file() for name in REPORT_FILES):
         return False
-    if journal.read_json(manifest).get("format") != report.MANIFEST_FORMAT:
+    if _manifest_format(manifest) != report.MANIFEST_FORMAT:
         return False
     outcomes = kept.folder.glob(f"ops/**/{journal.OUTCOME}")
     written = manifest.stat().st_mtime_ns
     return all(path.stat().st_mtime_ns <= written for path in outcomes)
+
+
+def _manifest_format(manifest: Path) -> object:
+    """Return the format of a manifest; None where it is damaged, as by a full disk."""
+    try:
+        found = journal.read_json(manifest)
+    except journal.JournalError:
+        return None
+    return found.get("format") if isinstance(found, dict) else None
 
 
 def _published(output: Path) -> Results:
@@ -113,9 +122,21 @@ def _holds_files(folder: Path) -> bool:
 
 def _folder(folder: Path) -> Results:
     if (folder / MANIFEST).is_file() and (folder / COVERAGE_TABLE).is_file():
-        return results.parse({name: _text(folder / name) for name in REPORT_FILES})
+        return _whole_set({name: _text(folder / name) for name in REPORT_FILES}, folder)
     tables = {name: _text(folder / name) for name in TABLES if (folder / name).is_file()}
     return _tables(tables, folder)
+
+
+def _whole_set(texts: Mapping[str, str], folder: Path) -> Results:
+    for name in TABLES:
+        _check_columns(texts[name], folder / name)
+    try:
+        return results.parse(texts)
+    except (ValueError, KeyError, csv.Error) as error:
+        raise ResultsError(
+            f"{folder}: expected the four files of a run's report, found one that is damaged: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _one_table(path: Path) -> Results:
@@ -128,25 +149,21 @@ def _one_table(path: Path) -> Results:
 
 def _tables(texts: Mapping[str, str], path: Path) -> Results:
     for text in texts.values():
-        header = _header(text, path)
-        if missing := [column for column in _NEEDED if column not in header]:
-            raise ResultsError(
-                f"{path}: expected a table of a run, with the columns {', '.join(_NEEDED)}; "
-                f"found none called {', '.join(missing)}"
-            )
-    rows = {key: cells for name, text in texts.items() for key, cells in _rows(name, text, path)}
+        _check_columns(text, path)
+    try:
+        rows = {key: cells for each in texts.items() for key, cells in results.table_rows(*each)}
+    except (ValueError, csv.Error) as error:
+        raise ResultsError(f"{path}: expected a CSV, found: {error}") from error
     return Results(rows, {}, {})
 
 
-def _rows(name: str, text: str, path: Path) -> list[tuple[results.Key, results.Cells]]:
-    try:
-        found = list(results.table_rows(name, text))
-    except csv.Error as error:
-        raise ResultsError(f"{path}: expected a CSV, found: {error}") from error
-    for number, (_, cells) in enumerate(found, start=2):
-        if None in cells or None in cells.values():
-            raise ResultsError(f"{path}:{number}: expected as many cells as the header has columns")
-    return found
+def _check_columns(text: str, path: Path) -> None:
+    header = _header(text, path)
+    if missing := [column for column in _NEEDED if column not in header]:
+        raise ResultsError(
+            f"{path}: expected a table of a run, with the columns {', '.join(_NEEDED)}; "
+            f"found none called {', '.join(missing)}"
+        )
 
 
 def _header(text: str, path: Path) -> list[str]:

@@ -35,8 +35,13 @@ class Results:
 
 
 def parse(files: Mapping[str, str]) -> Results:
-    """Read a set from the texts of its four files; raise JournalError for a newer format."""
+    """Read a set from the texts of its four files.
+
+    Raise JournalError for a newer format, ValueError, KeyError or csv.Error for a damaged file.
+    """
     manifest = json.loads(files[MANIFEST])
+    if not isinstance(manifest, dict):
+        raise ValueError(f"{MANIFEST}: expected an object, found {type(manifest).__name__}")
     journal.check_format(manifest, report.MANIFEST_FORMAT, MANIFEST)
     rows = {key: cells for table in TABLES for key, cells in table_rows(table, files[table])}
     coverage = {cells["operator"]: cells for cells in _cells(files[COVERAGE_TABLE])}
@@ -86,4 +91,11 @@ def files(results: Results) -> dict[str, str]:
 
 
 def _cells(text: str) -> Iterable[Cells]:
-    return csv.DictReader(io.StringIO(text, newline=""))
+    """Give each row by column; raise ValueError where a row is not as long as the header."""
+    lines = csv.DictReader(io.StringIO(text, newline=""))
+    for cells in lines:
+        if None in cells or None in cells.values():
+            raise ValueError(
+                f"line {lines.line_num}: expected as many cells as the header has columns"
+            )
+        yield cells

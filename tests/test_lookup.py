@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
 import pytest
 
@@ -155,3 +156,29 @@ def test_row_is_moved_only_where_it_displaces_none():
     assert set(results.aligned(both, single).rows) == set(both.rows)
     other = results.Results({(two, "x", "", "", 0): {}}, {}, {})
     assert set(results.aligned(single, other).rows) == set(other.rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        (journal.MANIFEST, "{", "JSONDecodeError"),
+        (journal.MANIFEST, "[]", "expected an object, found list"),
+        (journal.COVERAGE_TABLE, "a\n1\n", "KeyError: 'operator'"),
+        (journal.COMPUTE_TABLE, "a\n1\n", "columns operator, dtype, shape, latency_ms"),
+        (journal.MEMORY_TABLE, HEAD + "x,bool\n", "line 2: expected as many cells"),
+    ],
+)
+def test_damaged_set_is_refused(ran, tmp_path, name, text, told):
+    """A file that is cut off is refused by its folder; it does not end in a traceback."""
+    for file in journal.REPORT_FILES:
+        (tmp_path / file).write_text((ran[1].journal.folder / file).read_text())
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Refusal, match=re.escape(told)) as error:
+        lookup.find(str(tmp_path), ran[0].output)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_run_with_a_damaged_manifest_is_read_from_its_records(ran):
+    """The report files of a run can be made again, so they need not be believed."""
+    (ran[1].journal.folder / journal.MANIFEST).write_text("{")
+    assert names(lookup.find("latest", ran[0].output)) == {"good", "product"}
