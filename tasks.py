@@ -176,8 +176,10 @@ def compare_results(context: Context, given: Given) -> None:
     threshold = verdict.threshold(given["threshold"])
     found = verdict.compare(*lookup.pair(_given_runs(given), output), threshold)
     if form == "csv":
-        sys.stderr.writelines(f"{line}\n" for line in writing.difference_lines(found))
-    print(writing.written(found, form, given["all"]), end="")
+        sys.stderr.writelines(f"{line}\n" for line in writing.lines_beside_csv(found))
+    print(writing.written(found, form, given["all"]), end="", flush=True)
+    if failing:
+        print(writing.gate(found, failing), file=sys.stderr)
     if verdict.failures(found, failing):
         raise Exit(code=FAILED)
 

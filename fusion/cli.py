@@ -58,7 +58,11 @@ CALIBRATE = (
 TO = Option("to", "folder to write to; else 'report' beside the results")
 FORMAT = Option("format", "how to write it: text, md, json, csv; for show also junit", "text")
 THRESHOLD = Option("threshold", "the smallest change that counts, as 5% (the default)", "5%")
-FAIL_ON = Option("fail_on", "exit with 1 on any of: slower, faster, missing, untold; as a,b")
+FAIL_ON = Option(
+    "fail_on",
+    "exit with 1 on any of: slower, faster, missing (A measured it, B did not), untold; as a,b",
+    [],
+)
 EVERYTHING = Option("all", "show also the rows that are the same", False)
 AUDIT = (
     Option("cases", "evaluate the formulas on the recorded calls of this file"),

@@ -133,6 +133,16 @@ def test_large_but_overlapping_difference_may_be_noise():
     assert row.p > 0.05
 
 
+def test_what_is_significant_alone_may_be_noise_among_many():
+    """A row below alpha that does not survive the correction names the number of rows."""
+    a, b = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], [1.35, 1.6, 1.7, 1.8, 1.9, 2.0]
+    others = {f"op{index}": around(1.0, 6) for index in range(30)}
+    found = verdict.compare(made({**others, "x": a}), made({**others, "x": b}))
+    (row,) = found.of("can't tell")
+    assert row.p < 0.05 < row.p_adjusted
+    assert row.note == "the difference may be noise: among 31 rows some look like this"
+
+
 def test_medians_against_ranks_is_no_verdict():
     """Where the medians and the ranks point in opposite directions, neither is believed."""
     low, high = np.linspace(1, 1.01, 60), np.linspace(10, 10.1, 61)
@@ -216,11 +226,24 @@ def test_partial_operator_says_so_beside_its_rows():
     assert row.note == "B: 1 row, PARTIAL: case 1 failed"
 
 
+def test_operator_that_ended_differently_is_named_although_it_has_rows():
+    """A repeat that crashed in B leaves rows with fewer samples, and must not go unnoticed."""
+    statuses = {name: {"status": "PASSED"} for name in ("worse", "equal", "unknown")}
+    crashed = {"status": "PARTIAL", "reason": "repeat 3: CRASHED: signal 11"}
+    rows = {name: [1.0] for name in statuses}
+    a, b = made(rows, statuses), made(rows, {"worse": crashed, "equal": {"status": "PASSED"}})
+    (ended,) = verdict.compare(a, b).ended
+    assert (ended.operator, ended.a) == ("worse", "1 row")
+    assert ended.b == "1 row, PARTIAL: repeat 3: CRASHED: signal 11"
+
+
 def test_one_changed_row_among_many_needs_more_repeats():
     """Five repeats cannot tell one changed row among 100, as many as are advised can."""
     few = many_rows(100, 5)
     assert {row.verdict for row in few.rows} == {"same", "can't tell"}
     assert few.repeats == ranktest.enough_repeats(100) == 8
+    (lonely,) = (row for row in few.rows if row.ratio > 1.4 or row.ratio < 0.7)
+    assert lonely.note == "5 and 5 samples: too few for one changed row among 100"
     enough = many_rows(100, few.repeats)
     assert [row.key[1] for row in enough.of("slower")] == ["op0"]
     assert enough.repeats is None
@@ -495,15 +518,23 @@ def test_other_thresholds_are_refused(text):
 
 
 def test_failures_are_named_by_a_list():
-    """The names may come in any order, twice and with blanks; none is no failure."""
-    assert verdict.fail_on("missing, slower,missing") == ("missing", "slower")
-    assert verdict.fail_on("") == verdict.fail_on(None) == ()
+    """The names may come in any order, twice, with blanks and in several options."""
+    assert verdict.fail_on(["missing, slower,missing"]) == ("missing", "slower")
+    assert verdict.fail_on(["slower", "missing"]) == ("slower", "missing")
+    assert verdict.fail_on([]) == ()
+
+
+@pytest.mark.parametrize("text", ["", " ", ","])
+def test_option_that_names_no_failure_is_refused(text):
+    """A gate of a variable that is not set would let everything pass."""
+    with pytest.raises(CompareError, match=r"--fail-on: expected names .* found none"):
+        verdict.fail_on([text])
 
 
 def test_unknown_failure_is_refused_with_the_nearest():
     """An unknown name is answered by the one that was probably meant."""
     with pytest.raises(CompareError, match=r"--fail-on: .*'slow' \(did you mean slower\?\)"):
-        verdict.fail_on("faster,slow")
+        verdict.fail_on(["faster,slow"])
 
 
 def test_missing_is_what_a_measured_and_b_did_not():

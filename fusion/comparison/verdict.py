@@ -66,8 +66,8 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Unmeasured:
-    """Name an operator that has no rows on one side or both, and how far each side got."""
+class States:
+    """Name an operator and how far it got on each side."""
 
     operator: str
     a: str
@@ -78,6 +78,8 @@ class Unmeasured:
 class Comparison:
     """Hold all that was found. ``rows`` begin with the slower ones, the largest ratio first.
 
+    ``unmeasured`` operators lack rows on a side; ``ended`` ones have rows on both, and other
+    statuses.
     ``repeats`` is None where no row lacks samples; else it is how many repeats on both sides
     could tell one changed row among all that were compared.
     """
@@ -89,7 +91,8 @@ class Comparison:
     rows: tuple[Row, ...]
     operators: tuple[Summary, ...]
     overall: Summary
-    unmeasured: tuple[Unmeasured, ...]
+    unmeasured: tuple[States, ...]
+    ended: tuple[States, ...]
     repeats: int | None
 
     def of(self, *verdicts: str) -> tuple[Row, ...]:
@@ -109,9 +112,12 @@ def threshold(text: str) -> float:
     return value
 
 
-def fail_on(text: str | None) -> tuple[str, ...]:
-    """Read a list of what counts as a failure; raise CompareError for an unknown name."""
-    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+def fail_on(texts: Iterable[str]) -> tuple[str, ...]:
+    """Read lists of what counts as a failure; raise CompareError for an unknown name or none."""
+    texts = tuple(texts)
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    if texts and not names:
+        raise CompareError(f"--fail-on: expected names among {', '.join(FAILURES)}, found none")
     for name in names:
         if name not in FAILURES:
             raise CompareError(
@@ -139,17 +145,26 @@ def _is_missing(row: Row) -> bool:
     return row.verdict == ONLY_A or (measured and row.b is not None and bool(row.b.problem))
 
 
+@dataclass(frozen=True)
+class _Rule:
+    """Say what counts as a change: from which share on, at which level, among how many tests."""
+
+    threshold: float
+    alpha: float
+    tests: int
+
+
 def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPHA) -> Comparison:
     """Match rows by table, operator, dtype, shape and number, and judge each at level alpha."""
     keys = [*a.rows, *(key for key in b.rows if key not in a.rows)]
     cells = [(a.rows.get(key), b.rows.get(key)) for key in keys]
     pairs = [(_measurement(left), _measurement(right)) for left, right in cells]
     tests = tested(_testable(pairs), alpha)
-    states = _states(a), _states(b)
+    states, rule = (_states(a), _states(b)), _Rule(threshold, alpha, len(tests))
     rows = [
         _one_sided(key, left, right, *states)
         if left is None or right is None
-        else _matched(key, left, right, tests.get(index), _work(*cells[index]), threshold, alpha)
+        else _matched(key, left, right, tests.get(index), _work(*cells[index]), rule)
         for index, (key, (left, right)) in enumerate(zip(keys, pairs))
     ]
     return Comparison(
@@ -161,6 +176,7 @@ def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPH
         operators=tuple(_by_operator(rows)),
         overall=_summary("overall", rows),
         unmeasured=tuple(_unmeasured(a, b, *states)),
+        ended=tuple(_ended(a, b, *states)),
         repeats=_repeats(rows, alpha),
     )
 
@@ -211,10 +227,9 @@ def _matched(
     b: Measurement,
     test: RankTest | None,
     work: str,
-    threshold: float,
-    alpha: float,
+    rule: _Rule,
 ) -> Row:
-    verdict, reason = _verdict(a, b, test, threshold, alpha)
+    verdict, reason = _verdict(a, b, test, rule)
     return Row(
         key=key,
         a=a,
@@ -232,22 +247,30 @@ def _ratio(a: float | None, b: float | None) -> float | None:
     return ratio if is_latency(ratio) else None  # what floats cannot hold is unknown
 
 
-def _verdict(
-    a: Measurement, b: Measurement, test: RankTest | None, threshold: float, alpha: float
-) -> tuple[str, str]:
+def _verdict(a: Measurement, b: Measurement, test: RankTest | None, rule: _Rule) -> tuple[str, str]:
     problems = [f"{side}: {m.problem}" for side, m in (("A", a), ("B", b)) if m.problem]
     if problems:
         return CANNOT_TELL, "; ".join(problems)
     if test is None:
         return CANNOT_TELL, f"{len(a.samples)} and {len(b.samples)} samples: too few"
-    direction = _direction(a.latency_ms, b.latency_ms, threshold)
+    direction = _direction(a.latency_ms, b.latency_ms, rule.threshold)
     if direction == 0:
         return SAME, ""
-    if test.p_adjusted > alpha:
-        return CANNOT_TELL, NOISE
+    if test.p_adjusted > rule.alpha:
+        return CANNOT_TELL, _noise(a, b, test, rule)
     if direction * test.lean < 0:
         return CANNOT_TELL, "the medians say one thing, the ranks another"
     return (SLOWER if direction > 0 else FASTER), ""
+
+
+def _noise(a: Measurement, b: Measurement, test: RankTest, rule: _Rule) -> str:
+    """Say why a difference is not significant: by itself, or only among so many rows."""
+    counts = len(a.samples), len(b.samples)
+    if test.p > rule.alpha:
+        return NOISE
+    if test.p > reachable(*counts):
+        return f"{NOISE}: among {rule.tests} rows some look like this"
+    return f"{counts[0]} and {counts[1]} samples: too few for one changed row among {rule.tests}"
 
 
 def _direction(a: float | None, b: float | None, threshold: float) -> int:
@@ -300,14 +323,28 @@ def _status(line: Mapping[str, str], rows: int) -> str:
 
 def _unmeasured(
     a: Results, b: Results, states_a: Mapping[str, str], states_b: Mapping[str, str]
-) -> Iterable[Unmeasured]:
-    measured = {key[1] for key in a.rows} & {key[1] for key in b.rows}
+) -> Iterable[States]:
+    measured = _measured_operators(a, b)
+    absent = "not in its results"
     for operator in dict.fromkeys([*states_a, *states_b]):
         if operator not in measured:
-            absent = "not in its results"
-            yield Unmeasured(
-                operator, states_a.get(operator, absent), states_b.get(operator, absent)
-            )
+            yield States(operator, states_a.get(operator, absent), states_b.get(operator, absent))
+
+
+def _ended(
+    a: Results, b: Results, states_a: Mapping[str, str], states_b: Mapping[str, str]
+) -> Iterable[States]:
+    """Name what lost or gained repeats or cases, which the rows alone may not show."""
+    for operator in _measured_operators(a, b):
+        left, right = (side.coverage.get(operator, {}).get("status") for side in (a, b))
+        if left and right and left != right:
+            yield States(operator, states_a[operator], states_b[operator])
+
+
+def _measured_operators(a: Results, b: Results) -> dict[str, None]:
+    """Name the operators with rows on both sides, in order."""
+    others = {key[1] for key in b.rows}
+    return {key[1]: None for key in a.rows if key[1] in others}
 
 
 def _importance(row: Row) -> tuple[int, float]:

@@ -12,7 +12,7 @@ from typing import Any
 from tabulate import tabulate
 
 from fusion.comparison import verdict
-from fusion.comparison.verdict import Comparison, Measurement, Row, Summary, Unmeasured
+from fusion.comparison.verdict import Comparison, Measurement, Row, States, Summary
 from fusion.terminal import number, shortened
 
 # History of the JSON form, newest last:
@@ -91,15 +91,41 @@ def json_text(comparison: Comparison) -> str:
         "only_in_a": [_object(row) for row in comparison.of(verdict.ONLY_A)],
         "only_in_b": [_object(row) for row in comparison.of(verdict.ONLY_B)],
         "operators_without_rows": [asdict(item) for item in comparison.unmeasured],
+        "operators_ended_differently": [asdict(item) for item in comparison.ended],
         "repeats": comparison.repeats,
     }
     return json.dumps(content, allow_nan=False, ensure_ascii=False, default=str) + "\n"
 
 
-def difference_lines(comparison: Comparison) -> list[str]:
-    """Say in a line each what is unknown and what differs around the measurements."""
+def lines_beside_csv(comparison: Comparison) -> list[str]:
+    """Say in a line each what the rows of a CSV have no place for, the differences first."""
     differing = [f"{d.name}: A {_value(d.a)}, B {_value(d.b)}" for d in comparison.differences]
-    return [*comparison.unknown, *differing]
+    operators = [
+        f"{title}: {item.operator}: A {_value(item.a)}, B {_value(item.b)}"
+        for title, items in (
+            ("without rows", comparison.unmeasured),
+            ("ended differently", comparison.ended),
+        )
+        for item in items
+    ]
+    means = [
+        f"geometric mean of {item.name}: {_ratio(item.geometric_mean)}"
+        for item in comparison.operators
+    ]
+    return [*comparison.unknown, *differing, *operators, *means, summary(comparison)]
+
+
+def gate(comparison: Comparison, names: Sequence[str]) -> str:
+    """Say in one line what fails by ``--fail-on``, and what it does not ask for."""
+    counts = {name: len(verdict.failures(comparison, (name,))) for name in verdict.FAILURES}
+    asked = ", ".join(f"{counts[name]} {name}" for name in names)
+    others = [name for name in (verdict.MISSING, verdict.UNTOLD) if name not in names]
+    ignored = ", ".join(f"{counts[name]} {name}" for name in others if counts[name])
+    failed = any(counts[name] for name in names)
+    return (
+        f"--fail-on {','.join(names)}: {'failed' if failed else 'passed'}, {asked}"
+        f"{f'; not asked for: {ignored}' if ignored else ''}"
+    )
 
 
 def summary(comparison: Comparison) -> str:
@@ -143,7 +169,8 @@ def _tables(comparison: Comparison, show_all: bool) -> Iterable[tuple[str, _Tabl
         (f"Operators (geometric mean; {RATIO})", _operators(comparison.operators)),
         ("Only in A", _one_sided(comparison.of(verdict.ONLY_A))),
         ("Only in B", _one_sided(comparison.of(verdict.ONLY_B))),
-        ("Operators without rows in A or B", _unmeasured(comparison.unmeasured)),
+        ("Operators without rows in A or B", _states(comparison.unmeasured)),
+        ("Operators that ended differently", _states(comparison.ended)),
     )
     return (item for item in tables if item[1][1])
 
@@ -196,7 +223,7 @@ def _operators(operators: Iterable[Summary]) -> _Table:
     return ("operator", "B/A", *verdict.VERDICTS), lines
 
 
-def _unmeasured(operators: Iterable[Unmeasured]) -> _Table:
+def _states(operators: Iterable[States]) -> _Table:
     lines = [
         (item.operator, shortened(item.a, _NOTE_WIDTH), shortened(item.b, _NOTE_WIDTH))
         for item in operators
