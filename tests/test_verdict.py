@@ -427,6 +427,14 @@ def test_different_logical_work_is_noted():
     assert only_row(a, around(1.0)).note == ""
 
 
+def test_why_a_side_cannot_be_relied_on_is_noted():
+    """A row that is slower because others used its CPUs says so beside the verdict."""
+    busy = "embedded suite; unstable: 40 % of its CPUs' time went to others; no baseline latency"
+    row = only_row(cells(around(1.0), note="no baseline"), cells(around(2.0), note=busy))
+    assert row.verdict == "slower"
+    assert row.note == "B unstable: 40 % of its CPUs' time went to others"
+
+
 MANIFEST = {
     "machine": {"host": "one", "cpu_model": "x", "cpus": 8, "memory_bytes": 1, "kernel": "6.1"},
     "settings": {
@@ -462,6 +470,7 @@ def named_differences(a, b):
         ({"versions": {"torch": "2.0"}}, {"version of triton": ("3", None)}),
         ({"omp_threads": 4}, {"omp_threads": (8, 4)}),
         ({"pinned": False}, {"pinned": (True, False)}),
+        ({"repeat": 5}, {"repeats per operator": (1, 5)}),
         ({"created": "later", "run_id": "2"}, {}),
         (
             {"settings": {**MANIFEST["settings"], "output_dir": {"value": "/b", "source": "x"}}},

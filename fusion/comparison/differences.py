@@ -66,6 +66,7 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
         **{f"setting {n}": value for n, value in chosen.items() if n not in _NO_CONDITIONS},
         **{f"condition {n}": value for n, value in rest.items() if n not in chosen},
         **{name: manifest.get(name) for name in ("omp_threads", "pinned", "pinning")},
+        "repeats per operator": manifest.get("repeat", 1),
         **{f"version of {name}": value for name, value in versions.items()},
     }
 

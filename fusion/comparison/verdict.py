@@ -18,6 +18,7 @@ from fusion.comparison.ranktest import ALPHA, RankTest, enough_repeats, reachabl
 from fusion.document import nearest
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
+from fusion.rows import SUSPECT, UNSTABLE
 
 SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"
@@ -164,7 +165,7 @@ def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPH
     rows = [
         _one_sided(key, left, right, *states)
         if left is None or right is None
-        else _matched(key, left, right, tests.get(index), _work(*cells[index]), rule)
+        else _matched(key, left, right, tests.get(index), _remarks(*cells[index]), rule)
         for index, (key, (left, right)) in enumerate(zip(keys, pairs))
     ]
     return Comparison(
@@ -226,7 +227,7 @@ def _matched(
     a: Measurement,
     b: Measurement,
     test: RankTest | None,
-    work: str,
+    remarks: Sequence[str],
     rule: _Rule,
 ) -> Row:
     verdict, reason = _verdict(a, b, test, rule)
@@ -238,7 +239,7 @@ def _matched(
         ratio=_ratio(a.latency_ms, b.latency_ms),
         p=test.p if test else None,
         p_adjusted=test.p_adjusted if test else None,
-        note="; ".join(filter(None, (reason, work))),
+        note="; ".join(filter(None, (reason, *remarks))),
     )
 
 
@@ -282,12 +283,20 @@ def _direction(a: float | None, b: float | None, threshold: float) -> int:
     return int(b >= a * (1 + threshold)) - int(a >= b * (1 + threshold))
 
 
-def _work(a: Cells | None, b: Cells | None) -> str:
-    """Say where the logical work is known and differs: the ratio is then not one of equals."""
+def _remarks(a: Cells | None, b: Cells | None) -> Sequence[str]:
+    """Say where the work is known and differs, and of each side why it cannot be relied on."""
     assert a is not None and b is not None
-    columns = ("logical_flop", "logical_bytes")
-    pairs = [(name, a.get(name), b.get(name)) for name in columns]
-    return "; ".join(f"{name}: A {x}, B {y}" for name, x, y in pairs if x and y and x != y)
+    pairs = [(name, a.get(name), b.get(name)) for name in ("logical_flop", "logical_bytes")]
+    work = [f"{name}: A {x}, B {y}" for name, x, y in pairs if x and y and x != y]
+    return [*work, *_doubts("A", a), *_doubts("B", b)]
+
+
+def _doubts(side: str, cells: Cells) -> list[str]:
+    note = cells.get("note") or ""
+    if UNSTABLE not in note and SUSPECT not in note:
+        return []
+    parts = [part for part in note.split("; ") if part.startswith((UNSTABLE, SUSPECT))]
+    return [f"{side} {part}" for part in parts]
 
 
 def _one_sided(

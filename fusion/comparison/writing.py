@@ -122,8 +122,10 @@ def gate(comparison: Comparison, names: Sequence[str]) -> str:
     others = [name for name in (verdict.MISSING, verdict.UNTOLD) if name not in names]
     ignored = ", ".join(f"{counts[name]} {name}" for name in others if counts[name])
     failed = any(counts[name] for name in names)
+    compared = sum(row.ratio is not None for row in comparison.rows)
     return (
-        f"--fail-on {','.join(names)}: {'failed' if failed else 'passed'}, {asked}"
+        f"--fail-on {','.join(names)}: {'failed' if failed else 'passed'}, {asked}; "
+        f"{compared} rows compared"
         f"{f'; not asked for: {ignored}' if ignored else ''}"
     )
 
