@@ -493,6 +493,20 @@ def test_without_a_manifest_the_rows_speak():
     assert named_differences(a, b) == {"iter of 1 of 2 rows": ("1", "2")}
 
 
+@pytest.mark.parametrize(
+    ("revision", "told"),
+    [
+        ("unknown revision", "a suite of unknown revision: its code may differ"),
+        ("ed2508bc-dirty", "a suite with local changes, ed2508bc-dirty: its code may differ"),
+    ],
+)
+def test_equal_revisions_that_say_little_are_no_agreement(revision, told):
+    """Two copies without git, or with changes, look the same and may be anything."""
+    a, b = (made({}, manifest={**MANIFEST, "suite_revision": name}) for name in (revision, "r1"))
+    assert verdict.compare(a, a).unknown == (f"A measured {told}", f"B measured {told}")
+    assert verdict.compare(b, b).unknown == ()
+
+
 def test_other_pipelines_are_a_difference_even_with_manifests():
     """A pipeline is chosen outside the settings, so the rows are asked."""
     a, b = (made({"x": {"pipeline": name}}, manifest=MANIFEST) for name in ("matrix", "vector"))

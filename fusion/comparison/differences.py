@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fusion.results import Cells, Results
+from fusion.suite import DIRTY, UNKNOWN_REVISION
 
 _MACHINE = ("host", "cpu_model", "architecture", "cpus", "last_level_cache_bytes", "memory_bytes")
 # What of the machine's state at the start is the same all the time, unless somebody changes it.
@@ -27,10 +28,15 @@ class Difference:
 
 
 def unknown(a: Results, b: Results) -> Iterable[str]:
-    """Say of which side nothing is known but its rows."""
+    """Say of which side nothing is known but its rows, or not which code it measured."""
     for name, results in (("A", a), ("B", b)):
+        revision = str(results.manifest.get("suite_revision") or "")
         if not results.manifest:
             yield f"{name} has no manifest: its machine and settings are unknown"
+        elif revision == UNKNOWN_REVISION:
+            yield f"{name} measured a suite of unknown revision: its code may differ"
+        elif revision.endswith(DIRTY):
+            yield f"{name} measured a suite with local changes, {revision}: its code may differ"
 
 
 def differences(a: Results, b: Results) -> Iterable[Difference]:
