@@ -211,10 +211,12 @@ def test_operator_that_ended_differently_is_in_every_form(form):
 def test_gate_says_what_failed_and_what_was_not_asked_for(found):
     """Who gates on slower alone is told of the rows that B lost and of those nobody can tell."""
     assert writing.gate(found, ("slower",)) == (
-        "--fail-on slower: failed, 1 slower; 4 rows compared; not asked for: 1 missing, 1 untold"
+        "--fail-on slower: failed, 1 slower; rows compared: 4; not asked for: 1 missing, 1 untold"
     )
     assert writing.gate(found, ("missing", "untold")) == (
-        "--fail-on missing,untold: failed, 1 missing, 1 untold; 4 rows compared"
+        "--fail-on missing,untold: failed, 1 missing, 1 untold; rows compared: 4"
     )
     equal = verdict.compare(results({"x": row(1)}), results({"x": row(1)}))
-    assert writing.gate(equal, ("slower",)) == "--fail-on slower: passed, 0 slower; 1 rows compared"
+    assert (
+        writing.gate(equal, ("slower",)) == "--fail-on slower: passed, 0 slower; rows compared: 1"
+    )

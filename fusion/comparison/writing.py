@@ -125,7 +125,7 @@ def gate(comparison: Comparison, names: Sequence[str]) -> str:
     compared = sum(row.ratio is not None for row in comparison.rows)
     return (
         f"--fail-on {','.join(names)}: {'failed' if failed else 'passed'}, {asked}; "
-        f"{compared} rows compared"
+        f"rows compared: {compared}"
         f"{f'; not asked for: {ignored}' if ignored else ''}"
     )
 
