@@ -66,6 +66,8 @@ def _task(
         @wraps(body)
         def guarded(context: Context, given: Given) -> Any:
             try:
+                if empty := cli.without_value(sys.argv, options):
+                    raise Refusal(f"{empty[0]}: expected a value, found none")
                 return body(context, given)
             except Refusal as refusal:
                 raise Exit(f"refused: {refusal}", code=REFUSED) from refusal

@@ -100,6 +100,20 @@ def bare_words(argv: Sequence[str], task: str, options: Iterable[Option]) -> int
     return count
 
 
+def without_value(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
+    """Name the options given without a value among those that may be given more than once.
+
+    invoke complains of the others, and takes these for not given.
+    """
+    several = {f"--{name.replace('_', '-')}" for name in lists(options)}
+    followers = [*argv[1:], "--"]
+    return [
+        word
+        for word, follower in zip(argv, followers)
+        if word in several and follower.startswith("--")
+    ]
+
+
 def positionals(words: int) -> list[str]:
     """Name the parameters that take bare words."""
     return [f"{_WORD}{number}" for number in range(words)]

@@ -387,6 +387,7 @@ def test_two_runs_are_compared(measured):
         (("compare", "a", "b", "--threshold", "-5%"), "--threshold"),
         (("compare", "a", "b", "--fail-on", "slow"), "slower"),
         (("compare", "a", "b", "--fail-on", ""), "found none"),
+        (("compare", "a", "b", "--fail-on"), "--fail-on: expected a value"),
         (("compare", "a", "b", "--format", "xml"), "--format"),
         (("show", "latest", "--format", "yaml"), "--format"),
         (("show", "nothing"), "nothing"),
