@@ -63,7 +63,9 @@ FAIL_ON = Option(
     "exit with 1 on any of: slower, faster, missing (A measured it, B did not), untold; as a,b",
     [],
 )
-EVERYTHING = Option("all", "show also the rows that are the same", False)
+EVERYTHING = Option(
+    "all", "show also the rows that are the same, and operators that neither side could run", False
+)
 AUDIT = (
     Option("cases", "evaluate the formulas on the recorded calls of this file"),
     Option("record", "write the calls of FlagGems' benchmarks to this new file, running no kernel"),

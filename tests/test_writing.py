@@ -208,6 +208,22 @@ def test_operator_that_ended_differently_is_in_every_form(form):
     )
 
 
+@pytest.mark.parametrize("form", ["text", "md"])
+def test_operators_that_neither_side_could_run_are_shown_on_request(form):
+    """Seventy operators without a benchmark do not bury the one that crashed."""
+    sides = []
+    for status in ("SKIPPED", "CRASHED"):
+        lines = {"absent": {"status": "MISSING"}, "x": {"status": status}}
+        lines |= {"off": {"status": "DISABLED"}} if sides else {}
+        sides.append(results({"y": row(1)}, lines))
+    found = verdict.compare(*sides)
+    few, every = (writing.written(found, form, show_all) for show_all in (False, True))
+    assert "MISSING" not in few and "MISSING" in every
+    assert "CRASHED" in few and "(2 that neither could run are left out, --all shows them)" in few
+    assert not any("MISSING" in line for line in writing.lines_beside_csv(found))
+    assert "MISSING" in writing.written(found, "json")
+
+
 def test_gate_says_what_failed_and_what_was_not_asked_for(found):
     """Who gates on slower alone is told of the rows that B lost and of those nobody can tell."""
     assert writing.gate(found, ("slower",)) == (

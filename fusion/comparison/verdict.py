@@ -23,6 +23,7 @@ from fusion.rows import SUSPECT, UNSTABLE
 SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"
 VERDICTS = (SLOWER, FASTER, CANNOT_TELL, SAME, ONLY_A, ONLY_B)
+ABSENT = "not in its results"
 MISSING = "missing"
 UNTOLD = "untold"
 FAILURES = (SLOWER, FASTER, MISSING, UNTOLD)
@@ -308,7 +309,7 @@ def _one_sided(
 ) -> Row:
     name, states = ("B", states_b) if b is None else ("A", states_a)
     verdict = ONLY_A if b is None else ONLY_B
-    note = f"{name}: {states.get(key[1], 'not in its results')}"
+    note = f"{name}: {states.get(key[1], ABSENT)}"
     return Row(key, a, b, verdict, None, None, None, note)
 
 
@@ -334,10 +335,9 @@ def _unmeasured(
     a: Results, b: Results, states_a: Mapping[str, str], states_b: Mapping[str, str]
 ) -> Iterable[States]:
     measured = _measured_operators(a, b)
-    absent = "not in its results"
     for operator in dict.fromkeys([*states_a, *states_b]):
         if operator not in measured:
-            yield States(operator, states_a.get(operator, absent), states_b.get(operator, absent))
+            yield States(operator, states_a.get(operator, ABSENT), states_b.get(operator, ABSENT))
 
 
 def _ended(

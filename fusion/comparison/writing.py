@@ -41,6 +41,8 @@ FORMATS = ("text", "md", "csv", "json")
 _SHAPE_WIDTH, _NOTE_WIDTH, _VALUE_WIDTH = 44, 70, 70
 _ROW_HEADS = ("operator", "dtype", "shape")
 _NUMBERS = {"A ms", "B ms", "B/A", "p corrected", "latency ms", *verdict.VERDICTS}
+# How a state begins of what was not even tried.
+_IDLE = (verdict.ABSENT, "MISSING", "DISABLED")
 _NOTHING = Measurement(None, None, (), "")
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 _MATCHED = (verdict.SLOWER, verdict.FASTER, verdict.CANNOT_TELL, verdict.SAME)
@@ -107,6 +109,7 @@ def lines_beside_csv(comparison: Comparison) -> list[str]:
             ("ended differently", comparison.ended),
         )
         for item in items
+        if _could_run(item)
     ]
     means = [
         f"geometric mean of {item.name}: {_ratio(item.geometric_mean)}"
@@ -171,7 +174,7 @@ def _tables(comparison: Comparison, show_all: bool) -> Iterable[tuple[str, _Tabl
         (f"Operators (geometric mean; {RATIO})", _operators(comparison.operators)),
         ("Only in A", _one_sided(comparison.of(verdict.ONLY_A))),
         ("Only in B", _one_sided(comparison.of(verdict.ONLY_B))),
-        ("Operators without rows in A or B", _states(comparison.unmeasured)),
+        _without_rows(comparison.unmeasured, show_all),
         ("Operators that ended differently", _states(comparison.ended)),
     )
     return (item for item in tables if item[1][1])
@@ -223,6 +226,18 @@ def _operators(operators: Iterable[Summary]) -> _Table:
         for item in operators
     ]
     return ("operator", "B/A", *verdict.VERDICTS), lines
+
+
+def _without_rows(operators: Sequence[States], show_all: bool) -> tuple[str, _Table]:
+    """Leave out what neither side could run, as the many operators without a benchmark."""
+    shown = [item for item in operators if show_all or _could_run(item)]
+    idle = len(operators) - len(shown)
+    hidden = f" ({idle} that neither could run are left out, --all shows them)" if idle else ""
+    return f"Operators without rows in A or B{hidden}", _states(shown)
+
+
+def _could_run(item: States) -> bool:
+    return not all(state.startswith(_IDLE) for state in (item.a, item.b))
 
 
 def _states(operators: Iterable[States]) -> _Table:
