@@ -540,46 +540,6 @@ def test_other_thresholds_are_refused(text):
     assert repr(text) in str(error.value)
 
 
-def test_failures_are_named_by_a_list():
-    """The names may come in any order, twice, with blanks and in several options."""
-    assert verdict.fail_on(["missing, slower,missing"]) == ("missing", "slower")
-    assert verdict.fail_on(["slower", "missing"]) == ("slower", "missing")
-    assert verdict.fail_on([]) == ()
-
-
-@pytest.mark.parametrize("text", ["", " ", ","])
-def test_option_that_names_no_failure_is_refused(text):
-    """A gate of a variable that is not set would let everything pass."""
-    with pytest.raises(CompareError, match=r"--fail-on: expected names .* found none"):
-        verdict.fail_on([text])
-
-
-def test_unknown_failure_is_refused_with_the_nearest():
-    """An unknown name is answered by the one that was probably meant."""
-    with pytest.raises(CompareError, match=r"--fail-on: .*'slow' \(did you mean slower\?\)"):
-        verdict.fail_on(["faster,slow"])
-
-
-def test_missing_is_what_a_measured_and_b_did_not():
-    """Rows only in A and rows that lost their latency are missing; what A lacked is not."""
-    a = made({"gone": [1.0], "lost": [1.0], "kept": [1.0], "never": {"latency_ms": ""}})
-    b = made(
-        {"lost": {"latency_ms": "nan"}, "kept": [1.0], "never": {"latency_ms": ""}, "n": [1.0]}
-    )
-    found = verdict.compare(a, b)
-    assert {row.key[1] for row in verdict.failures(found, ("missing",))} == {"gone", "lost"}
-    assert verdict.failures(found, ()) == verdict.failures(found, ("slower", "faster")) == ()
-
-
-def test_slower_and_faster_rows_fail_where_asked():
-    """Each verdict fails only where it is named."""
-    a = made({"x": around(1.0, 7), "y": around(1.0, 7)})
-    b = made({"x": around(2.0, 7), "y": around(0.5, 7)})
-    found = verdict.compare(a, b)
-    assert [row.key[1] for row in verdict.failures(found, ("slower",))] == ["x"]
-    assert [row.key[1] for row in verdict.failures(found, ("faster",))] == ["y"]
-
-
 def test_nothing_against_nothing_is_a_comparison_without_rows():
     """Empty results compare, with no mean and no advice."""
     found = verdict.compare(made({}), made({}))

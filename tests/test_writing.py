@@ -222,17 +222,3 @@ def test_operators_that_neither_side_could_run_are_shown_on_request(form):
     assert "CRASHED" in few and "(2 that neither could run are left out, --all shows them)" in few
     assert not any("MISSING" in line for line in writing.lines_beside_csv(found))
     assert "MISSING" in writing.written(found, "json")
-
-
-def test_gate_says_what_failed_and_what_was_not_asked_for(found):
-    """Who gates on slower alone is told of the rows that B lost and of those nobody can tell."""
-    assert writing.gate(found, ("slower",)) == (
-        "--fail-on slower: failed, 1 slower; rows compared: 4; not asked for: 1 missing, 1 untold"
-    )
-    assert writing.gate(found, ("missing", "untold")) == (
-        "--fail-on missing,untold: failed, 1 missing, 1 untold; rows compared: 4"
-    )
-    equal = verdict.compare(results({"x": row(1)}), results({"x": row(1)}))
-    assert (
-        writing.gate(equal, ("slower",)) == "--fail-on slower: passed, 0 slower; rows compared: 1"
-    )

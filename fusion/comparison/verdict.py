@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fusion import Refusal
 from fusion.comparison.differences import Difference, differences, unknown
 from fusion.comparison.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
-from fusion.document import nearest
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
 from fusion.rows import SUSPECT, UNSTABLE
@@ -24,9 +23,6 @@ SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"
 VERDICTS = (SLOWER, FASTER, CANNOT_TELL, SAME, ONLY_A, ONLY_B)
 ABSENT = "not in its results"
-MISSING = "missing"
-UNTOLD = "untold"
-FAILURES = (SLOWER, FASTER, MISSING, UNTOLD)
 NOISE = "the difference may be noise"
 
 
@@ -114,39 +110,6 @@ def threshold(text: str) -> float:
     return value
 
 
-def fail_on(texts: Iterable[str]) -> tuple[str, ...]:
-    """Read lists of what counts as a failure; raise CompareError for an unknown name or none."""
-    texts = tuple(texts)
-    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
-    if texts and not names:
-        raise CompareError(f"--fail-on: expected names among {', '.join(FAILURES)}, found none")
-    for name in names:
-        if name not in FAILURES:
-            raise CompareError(
-                f"--fail-on: expected names among {', '.join(FAILURES)}, found {name!r}"
-                f"{nearest(name, FAILURES)}"
-            )
-    return tuple(dict.fromkeys(names))
-
-
-def failures(comparison: Comparison, names: Iterable[str]) -> tuple[Row, ...]:
-    """List the rows that count as failures.
-
-    ``missing`` is what A measured and B did not, ``untold`` what nobody can tell.
-    """
-    wanted = {CANNOT_TELL if name == UNTOLD else name for name in names}
-    return tuple(
-        row
-        for row in comparison.rows
-        if row.verdict in wanted or (MISSING in wanted and _is_missing(row))
-    )
-
-
-def _is_missing(row: Row) -> bool:
-    measured = row.a is not None and not row.a.problem
-    return row.verdict == ONLY_A or (measured and row.b is not None and bool(row.b.problem))
-
-
 @dataclass(frozen=True)
 class _Rule:
     """Say what counts as a change: from which share on, at which level, among how many tests."""
@@ -157,7 +120,7 @@ class _Rule:
 
 
 def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPHA) -> Comparison:
-    """Match rows by table, operator, dtype, shape and number, and judge each at level alpha."""
+    """Match rows by their keys, which ``lookup.pair`` aligns, and judge each at level alpha."""
     keys = [*a.rows, *(key for key in b.rows if key not in a.rows)]
     cells = [(a.rows.get(key), b.rows.get(key)) for key in keys]
     pairs = [(_measurement(left), _measurement(right)) for left, right in cells]

@@ -118,21 +118,6 @@ def lines_beside_csv(comparison: Comparison) -> list[str]:
     return [*comparison.unknown, *differing, *operators, *means, summary(comparison)]
 
 
-def gate(comparison: Comparison, names: Sequence[str]) -> str:
-    """Say in one line what fails by ``--fail-on``, and what it does not ask for."""
-    counts = {name: len(verdict.failures(comparison, (name,))) for name in verdict.FAILURES}
-    asked = ", ".join(f"{counts[name]} {name}" for name in names)
-    others = [name for name in (verdict.MISSING, verdict.UNTOLD) if name not in names]
-    ignored = ", ".join(f"{counts[name]} {name}" for name in others if counts[name])
-    failed = any(counts[name] for name in names)
-    compared = sum(row.ratio is not None for row in comparison.rows)
-    return (
-        f"--fail-on {','.join(names)}: {'failed' if failed else 'passed'}, {asked}; "
-        f"rows compared: {compared}"
-        f"{f'; not asked for: {ignored}' if ignored else ''}"
-    )
-
-
 def summary(comparison: Comparison) -> str:
     """Say in one line how the comparison ended."""
     overall = comparison.overall
