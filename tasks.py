@@ -66,6 +66,8 @@ def _task(
         @wraps(body)
         def guarded(context: Context, given: Given) -> Any:
             try:
+                if empty := cli.without_value(sys.argv, options):
+                    raise Refusal(f"{empty[0]}: expected a value, found none")
                 return body(context, given)
             except Refusal as refusal:
                 raise Exit(f"refused: {refusal}", code=REFUSED) from refusal
@@ -168,17 +170,19 @@ def write_report(context: Context, given: Given) -> None:
 @_task((RUN_NAME, OUTPUT, THRESHOLD, FAIL_ON, EVERYTHING, FORMAT), "compare", takes_words=True)
 def compare_results(context: Context, given: Given) -> None:
     """Compare A with B, runs, 'published' or CSVs: faster, slower, same, or can't tell."""
-    from fusion.comparison import verdict, writing
+    from fusion.comparison import gate, verdict, writing
 
     output = session.output_folder(cli.read(given), _around())
     form = _format(given, writing.FORMATS)
-    failing = verdict.fail_on(given["fail_on"])
+    failing = gate.fail_on(given["fail_on"])
     threshold = verdict.threshold(given["threshold"])
     found = verdict.compare(*lookup.pair(_given_runs(given), output), threshold)
     if form == "csv":
-        sys.stderr.writelines(f"{line}\n" for line in writing.difference_lines(found))
-    print(writing.written(found, form, given["all"]), end="")
-    if verdict.failures(found, failing):
+        sys.stderr.writelines(f"{line}\n" for line in writing.lines_beside_csv(found))
+    print(writing.written(found, form, given["all"]), end="", flush=True)
+    if failing:
+        print(gate.told(found, failing), file=sys.stderr)
+    if gate.failures(found, failing):
         raise Exit(code=FAILED)
 
 

@@ -1,8 +1,8 @@
 """Show what comparing two sets of results costs, at 10,000 and at 100,000 rows of 5 repeats.
 
-Two CSV files of each set are read, every row is judged, and each form is written. The seconds are
-those of a Python of its own, with its imports; the time per row is without them, which would hide
-a cost that grows faster than the rows.
+Two CSV files of each set are read, and every row is judged. The seconds are those of `inv compare`
+as a whole command; the time per row is that of all forms without the imports, which would hide a
+cost that grows faster than the rows.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 
 from ratio import alternate, seconds
 
-from fusion import report, results
+from fusion import lookup, report, results
 from fusion.comparison import verdict, writing
-from fusion.results import Results
 
 LIMIT, LINEAR = 2.0, 1.2
 REPEATS = 5
 SIZES = (10_000, 100_000)
+ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("count", "latency_mad_ms", "spread_pct", "latencies_ms")
 
 
@@ -32,36 +32,27 @@ def main() -> None:
     """Time both sizes, alternately."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--one", nargs=2, type=Path, help="compare two folders and end")
     given = parser.parse_args()
-    if given.one:
-        every_form(*given.one)
-        return
     with tempfile.TemporaryDirectory() as folder:
         few, many = (make_pair(Path(folder) / str(size), size) for size in SIZES)
-        alone = [seconds(lambda: in_its_own_python(few)) for _ in range(given.rounds)]
+        alone = [seconds(lambda: whole_command(few)) for _ in range(given.rounds)]
         grown = alternate(lambda: every_form(*many), lambda: every_form(*few), given.rounds)
     print(f"{SIZES[0]} rows: {statistics.median(alone):.2f} s, limit {LIMIT:g} s")
     per_row = grown.median * SIZES[0] / SIZES[1]
     print(f"time per row, {SIZES[1]} rows over {SIZES[0]}: {per_row:.2f}, limit {LINEAR:g}")
 
 
-def in_its_own_python(pair: tuple[Path, Path]) -> None:
-    """Compare two folders in a fresh interpreter."""
-    subprocess.run([sys.executable, __file__, "--one", *map(str, pair)], check=True)
+def whole_command(pair: tuple[Path, Path]) -> None:
+    """Compare two folders as a person does."""
+    command = [sys.executable, "-m", "invoke", "--search-root", str(ROOT), "compare"]
+    subprocess.run([*command, *map(str, pair)], check=True, stdout=subprocess.DEVNULL)
 
 
 def every_form(a: Path, b: Path) -> None:
     """Read two folders, compare them and write the result in each form."""
-    found = verdict.compare(read(a), read(b))
+    found = verdict.compare(*lookup.pair((str(a), str(b)), a.parent))
     for form in writing.FORMATS:
         writing.written(found, form)
-
-
-def read(folder: Path) -> Results:
-    """Read the tables of a folder."""
-    tables = [results.table_rows(path.name, path.read_text()) for path in folder.glob("*.csv")]
-    return Results({key: cells for table in tables for key, cells in table}, {}, {})
 
 
 def make_pair(folder: Path, size: int) -> tuple[Path, Path]:

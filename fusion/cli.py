@@ -58,8 +58,14 @@ CALIBRATE = (
 TO = Option("to", "folder to write to; else 'report' beside the results")
 FORMAT = Option("format", "how to write it: text, md, json, csv; for show also junit", "text")
 THRESHOLD = Option("threshold", "the smallest change that counts, as 5% (the default)", "5%")
-FAIL_ON = Option("fail_on", "exit with 1 on any of: slower, faster, missing, untold; as a,b")
-EVERYTHING = Option("all", "show also the rows that are the same", False)
+FAIL_ON = Option(
+    "fail_on",
+    "exit with 1 on any of: slower, faster, missing (A measured it, B did not), untold; as a,b",
+    [],
+)
+EVERYTHING = Option(
+    "all", "show also the rows that are the same, and operators that neither side could run", False
+)
 AUDIT = (
     Option("cases", "evaluate the formulas on the recorded calls of this file"),
     Option("record", "write the calls of FlagGems' benchmarks to this new file, running no kernel"),
@@ -94,6 +100,20 @@ def bare_words(argv: Sequence[str], task: str, options: Iterable[Option]) -> int
         count += not is_option and not is_value
         is_value = is_option and "=" not in word and word not in switches and word != "--help"
     return count
+
+
+def without_value(argv: Sequence[str], options: Iterable[Option]) -> list[str]:
+    """Name the options given without a value among those that may be given more than once.
+
+    invoke complains of the others, and takes these for not given.
+    """
+    several = {f"--{name.replace('_', '-')}" for name in lists(options)}
+    followers = [*argv[1:], "--"]
+    return [
+        word
+        for word, follower in zip(argv, followers)
+        if word in several and follower.startswith("--")
+    ]
 
 
 def positionals(words: int) -> list[str]:

@@ -101,10 +101,13 @@ def _state(kept: Journal, remaining: int, is_published: bool) -> str:
 
 
 def _statuses(kept: Journal, planned: dict[str, Any]) -> Iterator[str]:
+    """Give the status of each operator that ended: of its repeats, the first that is not PASSED."""
     for job in planned["jobs"]:
-        ended = _readable(kept.outcome(job["operator"]))
+        operator = job["operator"]
+        done = repeats.done(kept, operator, planned.get("repeat", 1))
+        ended = [found for index in done if (found := repeats.status(kept, operator, index))]
         if ended:
-            yield str(ended.get("status"))
+            yield next((status for status in ended if status != "PASSED"), "PASSED")
 
 
 def _published_runs(output: Path) -> set[str]:

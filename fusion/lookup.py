@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,7 +37,7 @@ def find(name: str, output: Path) -> Results:
 
 
 def pair(names: Sequence[str], output: Path) -> tuple[Results, Results]:
-    """Find two results to compare; against a single table, the other has that table alone."""
+    """Find two results to compare, with each row of both in the same table of the two."""
     if len(names) != 2:
         found = ", ".join(names) or "none"
         raise ResultsError(
@@ -43,7 +45,7 @@ def pair(names: Sequence[str], output: Path) -> tuple[Results, Results]:
             "'latest', a folder with report files, or a CSV"
         )
     a, b = (find(name, output) for name in names)
-    return results.shared(a, b), results.shared(b, a)
+    return (a, results.aligned(b, a)) if results.has_rates(a) else (results.aligned(a, b), b)
 
 
 def run(name: str, output: Path) -> Journal:
@@ -87,11 +89,20 @@ def _is_fresh(kept: Journal) -> bool:
     manifest = kept.folder / MANIFEST
     if not all((kept.folder / name).is_file() for name in REPORT_FILES):
         return False
-    if journal.read_json(manifest).get("format") != report.MANIFEST_FORMAT:
+    if _manifest_format(manifest) != report.MANIFEST_FORMAT:
         return False
     outcomes = kept.folder.glob(f"ops/**/{journal.OUTCOME}")
     written = manifest.stat().st_mtime_ns
     return all(path.stat().st_mtime_ns <= written for path in outcomes)
+
+
+def _manifest_format(manifest: Path) -> object:
+    """Return the format of a manifest; None where it is damaged, as by a full disk."""
+    try:
+        found = journal.read_json(manifest)
+    except journal.JournalError:
+        return None
+    return found.get("format") if isinstance(found, dict) else None
 
 
 def _published(output: Path) -> Results:
@@ -111,38 +122,55 @@ def _holds_files(folder: Path) -> bool:
 
 def _folder(folder: Path) -> Results:
     if (folder / MANIFEST).is_file() and (folder / COVERAGE_TABLE).is_file():
-        return results.parse({name: _text(folder / name) for name in REPORT_FILES})
+        return _whole_set({name: _text(folder / name) for name in REPORT_FILES}, folder)
     tables = {name: _text(folder / name) for name in TABLES if (folder / name).is_file()}
     return _tables(tables, folder)
 
 
+def _whole_set(texts: Mapping[str, str], folder: Path) -> Results:
+    for name in TABLES:
+        _check_columns(texts[name], folder / name)
+    try:
+        return results.parse(texts)
+    except (ValueError, KeyError, csv.Error) as error:
+        raise ResultsError(
+            f"{folder}: expected the four files of a run's report, found one that is damaged: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
 def _one_table(path: Path) -> Results:
+    """Read a CSV, as of the first table where its columns do not tell which of the two it is."""
     text = _text(path)
-    header = text.partition("\n")[0]
-    table = next(
-        (name for name, (_, columns) in TABLES.items() if _rate(columns) in header.split(",")), ""
-    )
-    return _tables({table or next(iter(TABLES)): text}, path)
+    header = _header(text, path)
+    known = (name for name, (_, columns) in TABLES.items() if _rate(columns) in header)
+    return _tables({next(known, next(iter(TABLES))): text}, path)
 
 
 def _tables(texts: Mapping[str, str], path: Path) -> Results:
     for text in texts.values():
-        header = text.partition("\n")[0].split(",")
-        if missing := [column for column in _NEEDED if column not in header]:
-            raise ResultsError(
-                f"{path}: expected a table of a run, with the columns {', '.join(_NEEDED)}; "
-                f"found none called {', '.join(missing)}"
-            )
-    rows = {key: cells for name, text in texts.items() for key, cells in _rows(name, text, path)}
+        _check_columns(text, path)
+    try:
+        rows = {key: cells for each in texts.items() for key, cells in results.table_rows(*each)}
+    except (ValueError, csv.Error) as error:
+        raise ResultsError(f"{path}: expected a CSV, found: {error}") from error
     return Results(rows, {}, {})
 
 
-def _rows(name: str, text: str, path: Path) -> list[tuple[results.Key, results.Cells]]:
-    found = list(results.table_rows(name, text))
-    for number, (_, cells) in enumerate(found, start=2):
-        if None in cells or None in cells.values():
-            raise ResultsError(f"{path}:{number}: expected as many cells as the header has columns")
-    return found
+def _check_columns(text: str, path: Path) -> None:
+    header = _header(text, path)
+    if missing := [column for column in _NEEDED if column not in header]:
+        raise ResultsError(
+            f"{path}: expected a table of a run, with the columns {', '.join(_NEEDED)}; "
+            f"found none called {', '.join(missing)}"
+        )
+
+
+def _header(text: str, path: Path) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(text, newline="")), [])
+    except csv.Error as error:
+        raise ResultsError(f"{path}: expected a CSV, found: {error}") from error
 
 
 def _rate(columns: tuple[str, ...]) -> str:
@@ -151,6 +179,6 @@ def _rate(columns: tuple[str, ...]) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # spreadsheets begin with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}: expected a readable UTF-8 file, found: {error}") from error

@@ -21,6 +21,8 @@ TABLES = {
 Cells = dict[str, str]
 # Table, operator, dtype, shape, and which of several rows that agree in these.
 Key = tuple[str, str, str, str, int]
+# The default, 128 KiB, is less than all samples of a row of some thousand repeats.
+csv.field_size_limit(2**24)
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,13 @@ class Results:
 
 
 def parse(files: Mapping[str, str]) -> Results:
-    """Read a set from the texts of its four files; raise JournalError for a newer format."""
+    """Read a set from the texts of its four files.
+
+    Raise JournalError for a newer format, ValueError, KeyError or csv.Error for a damaged file.
+    """
     manifest = json.loads(files[MANIFEST])
+    if not isinstance(manifest, dict):
+        raise ValueError(f"{MANIFEST}: expected an object, found {type(manifest).__name__}")
     journal.check_format(manifest, report.MANIFEST_FORMAT, MANIFEST)
     rows = {key: cells for table in TABLES for key, cells in table_rows(table, files[table])}
     coverage = {cells["operator"]: cells for cells in _cells(files[COVERAGE_TABLE])}
@@ -50,14 +57,22 @@ def table_rows(table: str, text: str) -> Iterable[tuple[Key, Cells]]:
         seen[key] += 1
 
 
-def shared(results: Results, other: Results) -> Results:
-    """Leave out the table that ``other``, when it is a table without a manifest, is not."""
-    tables = {key[0] for key in other.rows}
-    if other.manifest or len(tables) != 1:
-        return results
-    kept = {key: cells for key, cells in results.rows.items() if key[0] in tables}
-    coverage = {} if results.manifest else results.coverage
-    return Results(kept, coverage, results.manifest)
+def aligned(results: Results, other: Results) -> Results:
+    """Move the rows into the table where ``other`` has the same operator, dtype and shape.
+
+    A hand-made CSV does not tell which table it is, and a formula may change its metric.
+    """
+    places = {key[1:]: key for key in other.rows}
+    rows = {}
+    for key, cells in results.rows.items():
+        place = places.get(key[1:], key)
+        rows[key if key in other.rows or place in results.rows else place] = cells
+    return Results(rows, results.coverage, results.manifest)
+
+
+def has_rates(results: Results) -> bool:
+    """Tell whether the rows come from a table with rates, which tell the two tables apart."""
+    return any(name.startswith("achieved_") for cells in results.rows.values() for name in cells)
 
 
 def files(results: Results) -> dict[str, str]:
@@ -76,4 +91,11 @@ def files(results: Results) -> dict[str, str]:
 
 
 def _cells(text: str) -> Iterable[Cells]:
-    return csv.DictReader(io.StringIO(text, newline=""))
+    """Give each row by column; raise ValueError where a row is not as long as the header."""
+    lines = csv.DictReader(io.StringIO(text, newline=""))
+    for cells in lines:
+        if None in cells or None in cells.values():
+            raise ValueError(
+                f"line {lines.line_num}: expected as many cells as the header has columns"
+            )
+        yield cells

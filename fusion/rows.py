@@ -289,6 +289,8 @@ def _notes(
         notes.append(f"{SUSPECT}: above what the hardware can do")
     if _baseline(samples) is None:
         notes.append("no baseline latency")
+    if len(samples) < plan.repeat:
+        notes.append(f"measured in {len(samples)} of {plan.repeat} repeats")
     if len({sample.case.logical for sample in samples}) > 1:
         notes.append("its work differs between repeats; the median counts")
     return notes + [f"{UNSTABLE}: {reason}" for reason in _doubts(samples, plan)]

@@ -108,8 +108,8 @@ def repeats_asked(text: str | None) -> int:
     if re.fullmatch(r"[0-9]{1,4}", text) and int(text) >= 1:
         return int(text)
     raise Refusal(
-        f"--repeat: expected a whole number of independent children per operator, "
-        f"from 1 to 9999, found {text!r}; 5 or more let 'inv compare' tell a change"
+        f"--repeat: expected a whole number of independent children per operator, from 1 to 9999, "
+        f"found {text!r}; by 4, 'inv compare' tells the change of a single row, by 9 one of 1,000"
     )
 
 

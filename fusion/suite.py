@@ -19,6 +19,8 @@ _LINE = re.compile(
     re.M,
 )
 _GIT_SECONDS = 20
+# A revision that git does not know, and the end of one that files differ from.
+UNKNOWN_REVISION, DIRTY = "unknown revision", "-dirty"
 _MARKER = re.compile(rb"pytest\.mark\.(\w+)")
 # Marks that steer pytest itself and name no operator.
 STEERING_MARKERS = frozenset(
@@ -191,14 +193,14 @@ def _asked(root: Path) -> subprocess.Popen[bytes] | None:
 
 def _told(git: subprocess.Popen[bytes] | None) -> str:
     if git is None:
-        return "unknown revision"
+        return UNKNOWN_REVISION
     try:
         told, _ = git.communicate(timeout=_GIT_SECONDS)
     except subprocess.TimeoutExpired:
         git.kill()
         git.communicate()
-        return "unknown revision"
-    return told.decode().strip() if git.returncode == 0 else "unknown revision"
+        return UNKNOWN_REVISION
+    return told.decode().strip() if git.returncode == 0 else UNKNOWN_REVISION
 
 
 def _first_text(*paths: Path) -> str:

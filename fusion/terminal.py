@@ -258,9 +258,20 @@ def _places(planned: Plan) -> str:
             f"  SHA-256 {planned.targets.sha256}",
             f"Child's Python: {planned.python}",
             *_ceilings(planned),
-            f"Repeats: {planned.repeat} independent children per operator",
+            _repeats(planned),
             f"Run: {planned.journal.folder}",
         ]
+    )
+
+
+def _repeats(planned: Plan) -> str:
+    """Say how often every operator is measured; the commands shown are those of the first time."""
+    if planned.repeat == 1:
+        return "Repeats: 1 child per operator"
+    folders = " to ".join(dict.fromkeys(["repeat-1", f"repeat-{planned.repeat - 1}"]))
+    return (
+        f"Repeats: {planned.repeat} independent children per operator, interleaved: the commands "
+        f"below for every operator, then again, in {folders} of each operator's folder"
     )
 
 

@@ -41,6 +41,22 @@ def test_bare_words_are_neither_options_nor_their_values(line, words):
     assert cli.bare_words(line.split(), "show", OPTIONS) == words
 
 
+@pytest.mark.parametrize(
+    ("line", "empty"),
+    [
+        ("inv compare a b --fail-on", ["--fail-on"]),
+        ("inv compare --fail-on --format md a b", ["--fail-on"]),
+        ("inv compare --fail-on slower a b --run", ["--run"]),
+        ("inv compare --fail-on=slower a b --format", []),
+        ("inv compare --fail-on slower --run a --run b", []),
+    ],
+)
+def test_lists_without_a_value_are_told(line, empty):
+    """A gate whose names are missing must not let everything pass."""
+    options = (cli.FAIL_ON, cli.RUN_NAME, cli.FORMAT)
+    assert cli.without_value(line.split(), options) == empty
+
+
 def test_task_takes_its_options_and_words_by_name():
     """invoke sees every option with its default, and one positional for each word."""
 

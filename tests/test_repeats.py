@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fusion import Refusal, report, session
+from fusion import Refusal, history, report, session
 
 
 def measured(bench, *operators, repeat="3"):
@@ -69,6 +69,16 @@ def test_repeats_that_a_run_was_stopped_before_are_owed(bench):
     resumed = session.resume(kept, bench.around.environ, bench.watcher)
     assert {row.count for row in resumed.rows} == {3}
     assert [line.status for line in resumed.coverage] == ["PASSED"]
+
+
+def test_operator_of_which_a_repeat_crashed_is_not_listed_as_passed(bench):
+    """The list of runs counts an operator as the run's own summary does."""
+    found = measured(bench, "good", repeat="2")
+    path = found.journal.outcome("good", 1)
+    path.write_text(path.read_text().replace("PASSED", "CRASHED"))
+    assert report.load(found.journal).coverage[0].status == "PARTIAL"
+    (entry,) = history.entries(bench.output)
+    assert (entry.passed, entry.other) == (0, 1)
 
 
 def test_what_measured_nothing_is_not_repeated(bench):

@@ -206,6 +206,13 @@ def test_repeats_give_median_deviation_and_count(planned):
     assert not row.is_unstable
 
 
+def test_case_that_a_repeat_lacks_says_so(planned):
+    """A benchmark that measured fewer cases in one repeat still passed, so the row tells."""
+    thrice = replace(planned, repeat=3)
+    assert "measured in 2 of 3 repeats" in repeated(thrice, 2.0, 2.1).note.split("; ")
+    assert "repeats" not in repeated(thrice, 2.0, 2.1, 2.05).note
+
+
 def test_single_measurement_has_no_spread(planned):
     """Nothing is known of the spread of one measurement."""
     row = made(planned)

@@ -373,6 +373,9 @@ def test_two_runs_are_compared(measured):
     assert failed.returncode == 1
     verdicts = {row["verdict"] for row in json.loads(failed.stdout)["rows"]}
     assert verdicts == {"slower"}
+    assert "--fail-on slower: failed, 2 slower" in failed.stderr
+    both = invoke(bench, "compare", quick, slow, "--fail-on", "slower", "--fail-on", "missing")
+    assert both.returncode == 1
     assert invoke(bench, "compare", slow, quick, "--fail-on", "slower").returncode == 0
 
 
@@ -383,6 +386,8 @@ def test_two_runs_are_compared(measured):
         (("compare", "nothing", "there"), "nothing"),
         (("compare", "a", "b", "--threshold", "-5%"), "--threshold"),
         (("compare", "a", "b", "--fail-on", "slow"), "slower"),
+        (("compare", "a", "b", "--fail-on", ""), "found none"),
+        (("compare", "a", "b", "--fail-on"), "--fail-on: expected a value"),
         (("compare", "a", "b", "--format", "xml"), "--format"),
         (("show", "latest", "--format", "yaml"), "--format"),
         (("show", "nothing"), "nothing"),

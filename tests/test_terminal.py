@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 from dataclasses import replace
 
@@ -171,6 +172,22 @@ def test_dry_run_tells_everything_a_run_would_do(bench):
     for job in planned.jobs:
         assert planned.first_command(job, environ).shell() in text
     assert text.endswith("nothing was started and nothing was written.")
+
+
+@pytest.mark.parametrize(
+    ("repeat", "told"),
+    [
+        (1, "1 child per operator"),
+        (2, "2 independent children per operator, interleaved: .* again, in repeat-1 of each"),
+        (5, "5 independent children .* in repeat-1 to repeat-4 of each"),
+    ],
+)
+def test_dry_run_tells_the_repeats_and_their_folders(bench, repeat, told):
+    """The commands are those of the first time, so the others' folders are named."""
+    planned = replace(bench.plan("good"), repeat=repeat)
+    line = line_of(terminal.dry_run(planned, {}), "Repeats:")
+    assert re.search(f"^Repeats: {told}", line)
+    assert planned.journal.operator("good", repeat).name == f"repeat-{repeat}"
 
 
 def test_dry_run_tells_the_fallbacks_of_an_explicit_dtype(bench):

@@ -188,6 +188,37 @@ def test_long_shapes_are_shortened_for_people_only(form):
     assert ("…" in text) == (form in ("text", "md"))
 
 
-def test_difference_lines_are_for_callers_that_write_rows_alone(found):
-    """Each difference is a line of its own, for the error stream beside a CSV."""
-    assert writing.difference_lines(found) == ["machine host: A left, B right"]
+def test_lines_beside_a_csv_have_what_its_rows_have_no_place_for(found):
+    """Differences come first, then operators without rows, means, and the line that sums up."""
+    lines = writing.lines_beside_csv(found)
+    assert lines[0] == "machine host: A left, B right"
+    assert "without rows: gone: A 1 row, B CRASHED: signal 11" in lines
+    assert "geometric mean of slow: 2.000" in lines
+    assert lines[-1] == writing.summary(found)
+
+
+@pytest.mark.parametrize("form", ["text", "md", "json"])
+def test_operator_that_ended_differently_is_in_every_form(form):
+    """A repeat that crashed is named with its reason."""
+    coverage = [{"x": {"status": "PASSED"}}, {"x": {"status": "PARTIAL", "reason": "signal 9"}}]
+    found = verdict.compare(*(results({"x": row(1)}, each) for each in coverage))
+    assert "PARTIAL: signal 9" in writing.written(found, form)
+    assert "ended differently: x: A 1 row, B 1 row, PARTIAL: signal 9" in writing.lines_beside_csv(
+        found
+    )
+
+
+@pytest.mark.parametrize("form", ["text", "md"])
+def test_operators_that_neither_side_could_run_are_shown_on_request(form):
+    """Seventy operators without a benchmark do not bury the one that crashed."""
+    sides = []
+    for status in ("SKIPPED", "CRASHED"):
+        lines = {"absent": {"status": "MISSING"}, "x": {"status": status}}
+        lines |= {"off": {"status": "DISABLED"}} if sides else {}
+        sides.append(results({"y": row(1)}, lines))
+    found = verdict.compare(*sides)
+    few, every = (writing.written(found, form, show_all) for show_all in (False, True))
+    assert "MISSING" not in few and "MISSING" in every
+    assert "CRASHED" in few and "(2 that neither could run are left out, --all shows them)" in few
+    assert not any("MISSING" in line for line in writing.lines_beside_csv(found))
+    assert "MISSING" in writing.written(found, "json")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fusion.results import Results
+from fusion.results import Cells, Results
+from fusion.suite import DIRTY, UNKNOWN_REVISION
 
 _MACHINE = ("host", "cpu_model", "architecture", "cpus", "last_level_cache_bytes", "memory_bytes")
 # What of the machine's state at the start is the same all the time, unless somebody changes it.
@@ -27,10 +28,15 @@ class Difference:
 
 
 def unknown(a: Results, b: Results) -> Iterable[str]:
-    """Say of which side nothing is known but its rows."""
+    """Say of which side nothing is known but its rows, or not which code it measured."""
     for name, results in (("A", a), ("B", b)):
+        revision = str(results.manifest.get("suite_revision") or "")
         if not results.manifest:
             yield f"{name} has no manifest: its machine and settings are unknown"
+        elif revision == UNKNOWN_REVISION:
+            yield f"{name} measured a suite of unknown revision: its code may differ"
+        elif revision.endswith(DIRTY):
+            yield f"{name} measured a suite with local changes, {revision}: its code may differ"
 
 
 def differences(a: Results, b: Results) -> Iterable[Difference]:
@@ -43,8 +49,9 @@ def differences(a: Results, b: Results) -> Iterable[Difference]:
                 yield Difference(name, left.get(name), right.get(name))
     else:
         columns += _ROW_CONDITIONS
+    matched = [(a.rows[key], b.rows[key]) for key in a.rows if key in b.rows]
     for column in columns:
-        yield from _column(column, a, b)
+        yield from _column(column, matched)
 
 
 def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,12 +72,12 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
         **{f"setting {n}": value for n, value in chosen.items() if n not in _NO_CONDITIONS},
         **{f"condition {n}": value for n, value in rest.items() if n not in chosen},
         **{name: manifest.get(name) for name in ("omp_threads", "pinned", "pinning")},
+        "repeats per operator": manifest.get("repeat", 1),
         **{f"version of {name}": value for name, value in versions.items()},
     }
 
 
-def _column(column: str, a: Results, b: Results) -> Iterable[Difference]:
-    matched = [(a.rows[key], b.rows[key]) for key in a.rows if key in b.rows]
+def _column(column: str, matched: Sequence[tuple[Cells, Cells]]) -> Iterable[Difference]:
     pairs = [(x.get(column) or "-", y.get(column) or "-") for x, y in matched]
     differing = [pair for pair in pairs if pair[0] != pair[1]]
     if differing:

@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from fusion import Refusal
 from fusion.comparison.differences import Difference, differences, unknown
 from fusion.comparison.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
-from fusion.document import nearest
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
+from fusion.rows import SUSPECT, UNSTABLE
 
 SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"
 VERDICTS = (SLOWER, FASTER, CANNOT_TELL, SAME, ONLY_A, ONLY_B)
-MISSING = "missing"
-UNTOLD = "untold"
-FAILURES = (SLOWER, FASTER, MISSING, UNTOLD)
+ABSENT = "not in its results"
 NOISE = "the difference may be noise"
 
 
@@ -66,8 +64,8 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Unmeasured:
-    """Name an operator that has no rows on one side or both, and how far each side got."""
+class States:
+    """Name an operator and how far it got on each side."""
 
     operator: str
     a: str
@@ -78,6 +76,8 @@ class Unmeasured:
 class Comparison:
     """Hold all that was found. ``rows`` begin with the slower ones, the largest ratio first.
 
+    ``unmeasured`` operators lack rows on a side; ``ended`` ones have rows on both, and other
+    statuses.
     ``repeats`` is None where no row lacks samples; else it is how many repeats on both sides
     could tell one changed row among all that were compared.
     """
@@ -89,7 +89,8 @@ class Comparison:
     rows: tuple[Row, ...]
     operators: tuple[Summary, ...]
     overall: Summary
-    unmeasured: tuple[Unmeasured, ...]
+    unmeasured: tuple[States, ...]
+    ended: tuple[States, ...]
     repeats: int | None
 
     def of(self, *verdicts: str) -> tuple[Row, ...]:
@@ -109,47 +110,26 @@ def threshold(text: str) -> float:
     return value
 
 
-def fail_on(text: str | None) -> tuple[str, ...]:
-    """Read a list of what counts as a failure; raise CompareError for an unknown name."""
-    names = [name.strip() for name in (text or "").split(",") if name.strip()]
-    for name in names:
-        if name not in FAILURES:
-            raise CompareError(
-                f"--fail-on: expected names among {', '.join(FAILURES)}, found {name!r}"
-                f"{nearest(name, FAILURES)}"
-            )
-    return tuple(dict.fromkeys(names))
+@dataclass(frozen=True)
+class _Rule:
+    """Say what counts as a change: from which share on, at which level, among how many tests."""
 
-
-def failures(comparison: Comparison, names: Iterable[str]) -> tuple[Row, ...]:
-    """List the rows that count as failures.
-
-    ``missing`` is what A measured and B did not, ``untold`` what nobody can tell.
-    """
-    wanted = {CANNOT_TELL if name == UNTOLD else name for name in names}
-    return tuple(
-        row
-        for row in comparison.rows
-        if row.verdict in wanted or (MISSING in wanted and _is_missing(row))
-    )
-
-
-def _is_missing(row: Row) -> bool:
-    measured = row.a is not None and not row.a.problem
-    return row.verdict == ONLY_A or (measured and row.b is not None and bool(row.b.problem))
+    threshold: float
+    alpha: float
+    tests: int
 
 
 def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPHA) -> Comparison:
-    """Match rows by table, operator, dtype, shape and number, and judge each at level alpha."""
+    """Match rows by their keys, which ``lookup.pair`` aligns, and judge each at level alpha."""
     keys = [*a.rows, *(key for key in b.rows if key not in a.rows)]
     cells = [(a.rows.get(key), b.rows.get(key)) for key in keys]
     pairs = [(_measurement(left), _measurement(right)) for left, right in cells]
     tests = tested(_testable(pairs), alpha)
-    states = _states(a), _states(b)
+    states, rule = (_states(a), _states(b)), _Rule(threshold, alpha, len(tests))
     rows = [
         _one_sided(key, left, right, *states)
         if left is None or right is None
-        else _matched(key, left, right, tests.get(index), _work(*cells[index]), threshold, alpha)
+        else _matched(key, left, right, tests.get(index), _remarks(*cells[index]), rule)
         for index, (key, (left, right)) in enumerate(zip(keys, pairs))
     ]
     return Comparison(
@@ -161,6 +141,7 @@ def compare(a: Results, b: Results, threshold: float = 0.05, alpha: float = ALPH
         operators=tuple(_by_operator(rows)),
         overall=_summary("overall", rows),
         unmeasured=tuple(_unmeasured(a, b, *states)),
+        ended=tuple(_ended(a, b, *states)),
         repeats=_repeats(rows, alpha),
     )
 
@@ -210,11 +191,10 @@ def _matched(
     a: Measurement,
     b: Measurement,
     test: RankTest | None,
-    work: str,
-    threshold: float,
-    alpha: float,
+    remarks: Sequence[str],
+    rule: _Rule,
 ) -> Row:
-    verdict, reason = _verdict(a, b, test, threshold, alpha)
+    verdict, reason = _verdict(a, b, test, rule)
     return Row(
         key=key,
         a=a,
@@ -223,7 +203,7 @@ def _matched(
         ratio=_ratio(a.latency_ms, b.latency_ms),
         p=test.p if test else None,
         p_adjusted=test.p_adjusted if test else None,
-        note="; ".join(filter(None, (reason, work))),
+        note="; ".join(filter(None, (reason, *remarks))),
     )
 
 
@@ -232,22 +212,30 @@ def _ratio(a: float | None, b: float | None) -> float | None:
     return ratio if is_latency(ratio) else None  # what floats cannot hold is unknown
 
 
-def _verdict(
-    a: Measurement, b: Measurement, test: RankTest | None, threshold: float, alpha: float
-) -> tuple[str, str]:
+def _verdict(a: Measurement, b: Measurement, test: RankTest | None, rule: _Rule) -> tuple[str, str]:
     problems = [f"{side}: {m.problem}" for side, m in (("A", a), ("B", b)) if m.problem]
     if problems:
         return CANNOT_TELL, "; ".join(problems)
     if test is None:
         return CANNOT_TELL, f"{len(a.samples)} and {len(b.samples)} samples: too few"
-    direction = _direction(a.latency_ms, b.latency_ms, threshold)
+    direction = _direction(a.latency_ms, b.latency_ms, rule.threshold)
     if direction == 0:
         return SAME, ""
-    if test.p_adjusted > alpha:
-        return CANNOT_TELL, NOISE
+    if test.p_adjusted > rule.alpha:
+        return CANNOT_TELL, _noise(a, b, test, rule)
     if direction * test.lean < 0:
         return CANNOT_TELL, "the medians say one thing, the ranks another"
     return (SLOWER if direction > 0 else FASTER), ""
+
+
+def _noise(a: Measurement, b: Measurement, test: RankTest, rule: _Rule) -> str:
+    """Say why a difference is not significant: by itself, or only among so many rows."""
+    counts = len(a.samples), len(b.samples)
+    if test.p > rule.alpha:
+        return NOISE
+    if test.p > reachable(*counts):
+        return f"{NOISE}: among {rule.tests} rows some look like this"
+    return f"{counts[0]} and {counts[1]} samples: too few for one changed row among {rule.tests}"
 
 
 def _direction(a: float | None, b: float | None, threshold: float) -> int:
@@ -259,12 +247,20 @@ def _direction(a: float | None, b: float | None, threshold: float) -> int:
     return int(b >= a * (1 + threshold)) - int(a >= b * (1 + threshold))
 
 
-def _work(a: Cells | None, b: Cells | None) -> str:
-    """Say where the logical work differs: the ratio is then not one of equals."""
+def _remarks(a: Cells | None, b: Cells | None) -> Sequence[str]:
+    """Say where the work is known and differs, and of each side why it cannot be relied on."""
     assert a is not None and b is not None
-    columns = ("logical_flop", "logical_bytes")
-    pairs = [(name, a.get(name) or "-", b.get(name) or "-") for name in columns]
-    return "; ".join(f"{name}: A {x}, B {y}" for name, x, y in pairs if x != y)
+    pairs = [(name, a.get(name), b.get(name)) for name in ("logical_flop", "logical_bytes")]
+    work = [f"{name}: A {x}, B {y}" for name, x, y in pairs if x and y and x != y]
+    return [*work, *_doubts("A", a), *_doubts("B", b)]
+
+
+def _doubts(side: str, cells: Cells) -> list[str]:
+    note = cells.get("note") or ""
+    if UNSTABLE not in note and SUSPECT not in note:
+        return []
+    parts = [part for part in note.split("; ") if part.startswith((UNSTABLE, SUSPECT))]
+    return [f"{side} {part}" for part in parts]
 
 
 def _one_sided(
@@ -276,7 +272,7 @@ def _one_sided(
 ) -> Row:
     name, states = ("B", states_b) if b is None else ("A", states_a)
     verdict = ONLY_A if b is None else ONLY_B
-    note = f"{name}: {states.get(key[1], 'not in its results')}"
+    note = f"{name}: {states.get(key[1], ABSENT)}"
     return Row(key, a, b, verdict, None, None, None, note)
 
 
@@ -300,14 +296,27 @@ def _status(line: Mapping[str, str], rows: int) -> str:
 
 def _unmeasured(
     a: Results, b: Results, states_a: Mapping[str, str], states_b: Mapping[str, str]
-) -> Iterable[Unmeasured]:
-    measured = {key[1] for key in a.rows} & {key[1] for key in b.rows}
+) -> Iterable[States]:
+    measured = _measured_operators(a, b)
     for operator in dict.fromkeys([*states_a, *states_b]):
         if operator not in measured:
-            absent = "not in its results"
-            yield Unmeasured(
-                operator, states_a.get(operator, absent), states_b.get(operator, absent)
-            )
+            yield States(operator, states_a.get(operator, ABSENT), states_b.get(operator, ABSENT))
+
+
+def _ended(
+    a: Results, b: Results, states_a: Mapping[str, str], states_b: Mapping[str, str]
+) -> Iterable[States]:
+    """Name what lost or gained repeats or cases, which the rows alone may not show."""
+    for operator in _measured_operators(a, b):
+        left, right = (side.coverage.get(operator, {}).get("status") for side in (a, b))
+        if left and right and left != right:
+            yield States(operator, states_a[operator], states_b[operator])
+
+
+def _measured_operators(a: Results, b: Results) -> dict[str, None]:
+    """Name the operators with rows on both sides, in order."""
+    others = {key[1] for key in b.rows}
+    return {key[1]: None for key in a.rows if key[1] in others}
 
 
 def _importance(row: Row) -> tuple[int, float]:

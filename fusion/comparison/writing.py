@@ -12,7 +12,7 @@ from typing import Any
 from tabulate import tabulate
 
 from fusion.comparison import verdict
-from fusion.comparison.verdict import Comparison, Measurement, Row, Summary, Unmeasured
+from fusion.comparison.verdict import Comparison, Measurement, Row, States, Summary
 from fusion.terminal import number, shortened
 
 # History of the JSON form, newest last:
@@ -41,6 +41,8 @@ FORMATS = ("text", "md", "csv", "json")
 _SHAPE_WIDTH, _NOTE_WIDTH, _VALUE_WIDTH = 44, 70, 70
 _ROW_HEADS = ("operator", "dtype", "shape")
 _NUMBERS = {"A ms", "B ms", "B/A", "p corrected", "latency ms", *verdict.VERDICTS}
+# How a state begins of what was not even tried.
+_IDLE = (verdict.ABSENT, "MISSING", "DISABLED")
 _NOTHING = Measurement(None, None, (), "")
 _Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 _MATCHED = (verdict.SLOWER, verdict.FASTER, verdict.CANNOT_TELL, verdict.SAME)
@@ -91,15 +93,29 @@ def json_text(comparison: Comparison) -> str:
         "only_in_a": [_object(row) for row in comparison.of(verdict.ONLY_A)],
         "only_in_b": [_object(row) for row in comparison.of(verdict.ONLY_B)],
         "operators_without_rows": [asdict(item) for item in comparison.unmeasured],
+        "operators_ended_differently": [asdict(item) for item in comparison.ended],
         "repeats": comparison.repeats,
     }
     return json.dumps(content, allow_nan=False, ensure_ascii=False, default=str) + "\n"
 
 
-def difference_lines(comparison: Comparison) -> list[str]:
-    """Say in a line each what is unknown and what differs around the measurements."""
+def lines_beside_csv(comparison: Comparison) -> list[str]:
+    """Say in a line each what the rows of a CSV have no place for, the differences first."""
     differing = [f"{d.name}: A {_value(d.a)}, B {_value(d.b)}" for d in comparison.differences]
-    return [*comparison.unknown, *differing]
+    operators = [
+        f"{title}: {item.operator}: A {_value(item.a)}, B {_value(item.b)}"
+        for title, items in (
+            ("without rows", comparison.unmeasured),
+            ("ended differently", comparison.ended),
+        )
+        for item in items
+        if _could_run(item)
+    ]
+    means = [
+        f"geometric mean of {item.name}: {_ratio(item.geometric_mean)}"
+        for item in comparison.operators
+    ]
+    return [*comparison.unknown, *differing, *operators, *means, summary(comparison)]
 
 
 def summary(comparison: Comparison) -> str:
@@ -143,7 +159,8 @@ def _tables(comparison: Comparison, show_all: bool) -> Iterable[tuple[str, _Tabl
         (f"Operators (geometric mean; {RATIO})", _operators(comparison.operators)),
         ("Only in A", _one_sided(comparison.of(verdict.ONLY_A))),
         ("Only in B", _one_sided(comparison.of(verdict.ONLY_B))),
-        ("Operators without rows in A or B", _unmeasured(comparison.unmeasured)),
+        _without_rows(comparison.unmeasured, show_all),
+        ("Operators that ended differently", _states(comparison.ended)),
     )
     return (item for item in tables if item[1][1])
 
@@ -196,7 +213,19 @@ def _operators(operators: Iterable[Summary]) -> _Table:
     return ("operator", "B/A", *verdict.VERDICTS), lines
 
 
-def _unmeasured(operators: Iterable[Unmeasured]) -> _Table:
+def _without_rows(operators: Sequence[States], show_all: bool) -> tuple[str, _Table]:
+    """Leave out what neither side could run, as the many operators without a benchmark."""
+    shown = [item for item in operators if show_all or _could_run(item)]
+    idle = len(operators) - len(shown)
+    hidden = f" ({idle} that neither could run are left out, --all shows them)" if idle else ""
+    return f"Operators without rows in A or B{hidden}", _states(shown)
+
+
+def _could_run(item: States) -> bool:
+    return not all(state.startswith(_IDLE) for state in (item.a, item.b))
+
+
+def _states(operators: Iterable[States]) -> _Table:
     lines = [
         (item.operator, shortened(item.a, _NOTE_WIDTH), shortened(item.b, _NOTE_WIDTH))
         for item in operators
