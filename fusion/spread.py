@@ -15,6 +15,8 @@ WIDEST_PCT = 10.0
 FEWEST_STEPS = 100
 # The share of its CPUs' time, going to others, from which on an operator was disturbed.
 LARGEST_FOREIGN_SHARE = 0.1
+# Decimals beyond which a difference from a limit is rounding.
+_DECIMALS = 9
 
 
 def median(values: Sequence[float]) -> float:
@@ -46,7 +48,7 @@ def percent(values: Sequence[float]) -> float | None:
 def too_wide(values: Sequence[float]) -> str | None:
     """Say that the spread over repeats is 10 % or more; None when it is not."""
     found = percent(values)
-    if found is None or found < WIDEST_PCT:
+    if found is None or round(found, _DECIMALS) < WIDEST_PCT:
         return None
     return f"spread of {found:.3g} % over {len(values)} repeats"
 
@@ -64,7 +66,7 @@ def too_short(latency_ms: float, step_seconds: float | None) -> str | None:
 def disturbed(outcomes: Iterable[Outcome]) -> str | None:
     """Say that 10 % or more of the CPUs' time went to others in a repeat; None when it did not."""
     shares = [share for each in outcomes if (share := foreign_share(each)) is not None]
-    if not shares or max(shares) < LARGEST_FOREIGN_SHARE:
+    if not shares or round(max(shares), _DECIMALS) < LARGEST_FOREIGN_SHARE:
         return None
     return f"{100 * max(shares):.3g} % of its CPUs' time went to others"
 
