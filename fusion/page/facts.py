@@ -57,12 +57,15 @@ def percentages(results: Results) -> str:
     measured = ceilings.from_json(declared.get("measured"))
     if measured:
         machine = results.manifest.get("machine") or {}
-        obstacle = measured.obstacle(machine.get("cpu_model"), results.manifest["omp_threads"])
+        threads, nodes = results.manifest["omp_threads"], ceilings.nodes(results.manifest)
+        obstacle = measured.obstacle(machine.get("cpu_model"), threads, nodes)
         if obstacle:
             return f"{text}. The measured ceilings are not shown: {obstacle}."
+        warnings = measured.warnings(machine.get("host"), threads, nodes)
+        beware = f" Beware: {'; '.join(warnings)}." if warnings else ""
         return (
             f"{text}; a column of its own refers to the ceiling that {measured.library} reached "
-            "on this machine."
+            f"on this machine.{beware}"
         )
     return f"{text}. No ceiling was measured: 'inv calibrate' does."
 
