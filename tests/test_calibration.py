@@ -183,6 +183,26 @@ def test_matrices_stay_within_the_memory():
     assert size == 128
 
 
+@pytest.mark.parametrize(("slow", "chosen"), [(128, 128 + 16), (128 + 16, 128)])
+def test_the_faster_of_two_sizes_is_measured(monkeypatch, slow, chosen):
+    """Rows a power of two apart may share few sets of a cache; rows a line wider do not."""
+    monkeypatch.setattr(
+        SCRIPT, "trial", lambda library, dtype, size: size**3 * (2 if size == slow else 1)
+    )
+    assert SCRIPT.faster_size(SCRIPT.Numpy(1), "float32", 128) == chosen
+
+
+def test_integers_are_multiplied_exactly():
+    """int8 adds up in 32 bits, and a single wrong element is found out."""
+    pytest.importorskip("torch")
+    library = SCRIPT.Torch(1)
+    a, b, c = SCRIPT.matrices(library, "int8", 32)
+    library.product(a, b, c)
+    assert library.relative_error(a, b, c) == 0.0 == SCRIPT.tolerance(library.epsilon("int8"), 32)
+    c[0, 0] += 1
+    assert library.relative_error(a, b, c) > 0
+
+
 def test_crew_works_on_every_part_and_side_by_side():
     """Every thread gets its own index, and none starts before all are there."""
     together = threading.Barrier(3)
@@ -197,7 +217,7 @@ def test_child_measures_with_the_threads_of_a_run(measured):
     assert (found.numa_node, found.threads, found.array_bytes) == (None, 2, 800_008)
     assert set(found.gbps) == set(KERNELS)
     assert set(found.tflops) == {"float32", "float64"}
-    assert set(found.unsupported) == {"float16", "bfloat16"}
+    assert set(found.unsupported) == {"float16", "bfloat16", "int8"}
     for best, median in ((found.gbps, found.median_gbps), (found.tflops, found.median_tflops)):
         assert set(best) == set(median)
         assert all(best[name] >= median[name] for name in best)
