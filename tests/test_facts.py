@@ -85,6 +85,22 @@ def test_machine_and_settings_are_told(read):
     assert ("good", "start") in moments
     assert ("good", "end") in moments
     assert len(moments) == 2 * len(read.manifest["operators"])
+    assert all(len(line) == len(states.heads) for line in states.lines)
+
+
+def test_state_of_an_operator_is_told_with_what_was_in_force(read):
+    """Each moment has the number of CPUs, the range of frequencies, and the child's own pinning."""
+    moment = {"when": "2026-05-06T07:08:09.123+02:00", "cpus": 32, "frequency_mhz": {}}
+    fast = {**moment, "frequency_mhz": {"min": 2400.0, "median": 2500.0, "max": 2600.0}}
+    ended = {"operator": "good", "before": moment, "after": fast}
+    pinning = {"cpus": "0-31", "memory_policy": "bind:0", "cpus_at_end": "0"}
+    manifest = {**read.manifest, "operators": [ended], "pinning_in_force": {"good": pinning}}
+    tables = facts.sections(manifest)[0].tables
+    states = next(table for table in tables if "State" in table.title)
+    first, last = (dict(zip(states.heads, line, strict=True)) for line in states.lines)
+    assert (first["CPUs"], first["MHz"], last["MHz"]) == ("32", "-", "2400-2600")
+    assert first["in force in the child"] == "CPUs 0-31, memory bind:0"
+    assert last["in force in the child"] == "CPUs 0, memory bind:0"
 
 
 def test_results_without_a_manifest_are_told_as_such():
