@@ -84,6 +84,8 @@ class Measured:
         told = [f"measured on host {self.host}, this is {host}"] if host != self.host else []
         if missing:
             told.append(f"none was measured {_places(missing)}")
+        if (loose := used.get(None)) and loose.numa_node is not None:
+            told.append(f"measured {_places([loose.numa_node])}, this run is without pinning")
         doubted = {each.numa_node: each for each in used.values() if each is not None}
         told += [
             f"doubt {_places([node])}: {doubt}"

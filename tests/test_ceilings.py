@@ -113,6 +113,9 @@ def test_warnings_name_host_gaps_and_doubts():
         "none was measured on node 2",
         "doubt on node 0: a crowd",
     ]
+    assert (
+        MEASURED.warnings("h", 4, (None,))[0] == "measured on node 1, this run is without pinning"
+    )
 
 
 @pytest.mark.parametrize(
