@@ -252,6 +252,21 @@ def test_load_of_others_makes_a_row_unstable(planned, busy, own, is_unstable):
     assert ("went to others" in row.note) == is_unstable
 
 
+@pytest.mark.parametrize(
+    ("seconds", "is_unstable"), [(0.0, False), (0.7, False), (0.8, True), (None, False)]
+)
+def test_child_that_a_quota_stopped_is_unstable(planned, seconds, is_unstable):
+    """A container's CPU quota stops children in the middle of a measurement."""
+    before = {"when": "2026-01-01T00:00:00", "cpus": 2, "throttled_seconds": 1.0}
+    after = {**before, "when": "2026-01-01T00:00:04"}
+    after["throttled_seconds"] = None if seconds is None else 1.0 + seconds
+    given = sample(planned)
+    stated = replace(given, outcome=replace(given.outcome, before=before, after=after))
+    row = rows.make([stated], planned.jobs[0], planned)
+    assert row.is_unstable == is_unstable
+    assert ("a CPU quota stopped it" in row.note) == is_unstable
+
+
 def test_work_that_differs_between_repeats_counts_as_its_median(planned):
     """Benchmarks may draw their inputs; the row says so."""
     job = planned.jobs[0]
