@@ -34,6 +34,7 @@ _KEY = "measured"
 _COMMENT = (
     "  # By 'inv calibrate', with the pinning and the threads of a run: STREAM's kernels in GB/s\n"
     "  # (10^9 byte/s), a matrix product per dtype in TFLOPS (10^12 FLOP/s); the best of each.\n"
+    "  # The medians say how steady they were.\n"
 )
 
 
@@ -128,10 +129,11 @@ def measure(
             ending.seconds,
             len(binding.cpus),
         )
-        results.append((binding, found))
-        for doubt in doubts(found, share):
+        doubted = doubts(found, share)
+        results.append(_ceiling(placement, binding, found, doubted))
+        for doubt in doubted:
             tell(f"  Doubt: {doubt}")
-    return _measured(placement, results)
+    return _measured(found, results)
 
 
 def doubts(found: Mapping[str, Any], foreign_share: float | None) -> list[str]:
@@ -162,17 +164,21 @@ def doubts(found: Mapping[str, Any], foreign_share: float | None) -> list[str]:
 def write(file: Path, base: Path, measured: Measured, force: bool = False) -> None:
     """Write the base targets with the ceilings, as a whole, once they are seen to load.
 
-    Raise CalibrationError where that cannot be done.
+    Raise CalibrationError where that cannot be done, with the ceilings: they cost minutes.
     """
-    check(file, base, force)
-    text = merged(base.read_text(encoding="utf-8-sig"), measured)
-    _check_loads(text, base, measured)
     try:
+        check(file, base, force)
+        text = merged(base.read_text(encoding="utf-8-sig"), measured)
+        _check_loads(text, base, measured)
         file.parent.mkdir(parents=True, exist_ok=True)
         journal.write(file, text)
-    except OSError as error:
+    except (OSError, Refusal) as error:
+        why = str(error)
+        if isinstance(error, OSError):
+            why = f"--output {file}: expected a file that can be written, found: {error}"
         raise CalibrationError(
-            f"--output {file}: expected a file that can be written, found: {error}; name another"
+            f"{why}\nWhat was measured can be put at the end of a targets file:\n\n"
+            + _block(measured)
         ) from error
 
 
@@ -281,39 +287,44 @@ def _complaint(subject: str, child: Command, ending: Ending, output: Path, timeo
     )
 
 
-def _measured(placement: Placement, results: list[tuple[Binding, dict[str, Any]]]) -> Measured:
+def _measured(found: Mapping[str, Any], results: list[Ceiling]) -> Measured:
     here = machine.describe()
-    first = results[0][1]
     return Measured(
         when=plan.now(),
         host=str(here["host"]),
         cpu_model=str(here["cpu_model"]),
         kernel=str(here["kernel"]),
-        python=first["python"],
-        library=first["library"],
-        ceilings=tuple(_ceiling(placement, binding, found) for binding, found in results),
+        python=found["python"],
+        library=found["library"],
+        ceilings=tuple(results),
     )
 
 
-def _ceiling(placement: Placement, binding: Binding, found: Mapping[str, Any]) -> Ceiling:
+def _ceiling(
+    placement: Placement, binding: Binding, found: Mapping[str, Any], doubted: list[str]
+) -> Ceiling:
     return Ceiling(
         numa_node=binding.node if placement.pinned else None,
         cpus=cpulist.render(found["cpus"]),
         threads=found["threads"],
         array_bytes=found["array_bytes"],
-        gbps=_best(found["gbps"]),
-        tflops=_best(found["tflops"]),
+        gbps=_kept(found["gbps"], "best"),
+        tflops=_kept(found["tflops"], "best"),
         unsupported=found["unsupported"],
+        median_gbps=_kept(found["gbps"], "median"),
+        median_tflops=_kept(found["tflops"], "median"),
+        doubts=tuple(doubted),
     )
 
 
-def _best(rates: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Keep the best of each rate, to a precision beyond that of any measurement."""
-    return {name: float(f"{rate['best']:.5g}") for name, rate in rates.items()}
+def _kept(rates: Mapping[str, Mapping[str, float]], name: str) -> dict[str, float]:
+    """Keep the best or the median of each rate, to a precision beyond any measurement's."""
+    return {rate: float(f"{found[name]:.5g}") for rate, found in rates.items()}
 
 
 def _plain(measured: Measured) -> dict[str, Any]:
-    return {**asdict(measured), "ceilings": [asdict(each) for each in measured.ceilings]}
+    each = [{**asdict(found), "doubts": list(found.doubts)} for found in measured.ceilings]
+    return {**asdict(measured), "ceilings": each}
 
 
 def _block(measured: Measured) -> str:

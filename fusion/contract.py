@@ -9,5 +9,5 @@ METRICS = ("logical_flops", "logical_bytes")
 
 # History of the case file's format, newest last:
 # 1  events session, collect, test_started, test, case (states started, measured, failed), end.
-# 2  session has the pinning in force; a case has the bytes of the call's tensors.
+# 2  session and end have the pinning in force; a case has the bytes of the call's tensors.
 CASE_FORMAT = 2

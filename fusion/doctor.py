@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tabulate import tabulate
@@ -62,13 +62,24 @@ class Finding:
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Judge every fact, in the order in which a reader would look at them."""
-    return (
+    found = (
         *_hardware(facts),
         *_frequency(facts),
         *_memory(facts),
         *_placement(facts),
         *_software(facts),
     )
+    return tuple(_fitting(each, facts) for each in found)
+
+
+def _fitting(found: Finding, facts: Facts) -> Finding:
+    """Fit a remedy to who pastes it and where: root may lack sudo, a container the switches."""
+    remedy = found.remedy
+    if remedy and facts.is_locked and re.search(r"sudo tee /(sys|proc)/", remedy):
+        return replace(found, remedy=f"{remedy}  # on the host: this container may not")
+    if remedy and facts.is_root:
+        return replace(found, remedy=remedy.replace("sudo ", ""))
+    return found
 
 
 def render(findings: Iterable[Finding]) -> str:
@@ -124,9 +135,22 @@ def _load(facts: Facts) -> Finding:
     return Finding(
         "load (1 minute)",
         _known(load),
-        f"others use the CPUs: {load:g} on {cpus} CPUs; see who, then wait or ask",
-        "ps -eo pid,user,pcpu,comm --sort=-pcpu | head",
+        f"others use the CPUs: {load:g} on {cpus} CPUs{_who(facts)}; see who, then wait or ask",
+        "top -b -n 2 -d 1 | tail -n 20" if not facts.users else _ask(facts),
     )
+
+
+def _who(facts: Facts) -> str:
+    told = ", ".join(
+        f"{each.command} of {each.user} (process {each.pid}, {each.share:.0%} of a CPU)"
+        for each in facts.users
+    )
+    return f"; now {told}" if told else ""
+
+
+def _ask(facts: Facts) -> str:
+    pids = ",".join(str(each.pid) for each in facts.users)
+    return f"ps -o pid,user,lstart,time,args -p {pids}"
 
 
 def _quota(facts: Facts) -> Finding:
@@ -166,7 +190,7 @@ def _governor(facts: Facts) -> Finding:
         "governor",
         governor,
         "the frequency follows the load, so short benchmarks run below it",
-        "sudo cpupower frequency-set -g performance",
+        "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fusion import machine, numa, state, suite, topology, workspace
+from fusion.state import CpuUser
 from fusion.topology import Topology
 
 # Distribution names of what decides what a measurement means.
@@ -34,7 +36,9 @@ class Facts:
     ``pinning_obstacle`` is None when numactl works. ``versions`` are those of the Python that would
     run the children, None where a package is absent; ``python_problem`` says why it did not answer.
     ``node_memory_bytes`` is the total per node, ``distributions`` are ID and ID_LIKE of os-release.
-    ``suite_problem`` says why there is no suite.
+    ``suite_problem`` says why there is no suite. ``users`` are who had the CPUs when it was looked
+    at, as ``state.CpuUser``. ``is_root``: no sudo is needed; ``is_locked``: the kernel's switches
+    cannot be set from here, as in most containers.
     """
 
     machine: Mapping[str, Any]
@@ -54,6 +58,9 @@ class Facts:
     node_memory_bytes: Mapping[str, int] = field(default_factory=dict)
     python_problem: str | None = None
     turbo_switch: str | None = None
+    users: tuple[CpuUser, ...] = ()
+    is_root: bool = False
+    is_locked: bool = False
 
 
 def gather(
@@ -84,7 +91,17 @@ def gather(
         cpu_quota_file=file,
         node_memory_bytes=_node_memory(sysfs, procfs),
         turbo_switch=_turbo_switch(sysfs),
+        users=state.cpu_users(procfs),
+        is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+        is_locked=_is_read_only(sysfs) or _is_read_only(procfs / "sys"),
     )
+
+
+def _is_read_only(folder: Path) -> bool:
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _versions(python: str, environ: Mapping[str, str]) -> tuple[dict[str, str | None], str | None]:
@@ -168,5 +185,8 @@ def _limits(group: Path) -> Iterator[tuple[float, str]]:
 def _turbo_switch(sysfs: Path) -> str | None:
     """Name the file that turns turbo off, as the kernel's driver has it."""
     system = sysfs / "devices/system/cpu"
-    names = ("intel_pstate/no_turbo", "cpufreq/boost")
-    return next((name for name in names if (system / name).is_file()), None)
+    for name in ("intel_pstate/no_turbo", "cpufreq/boost"):
+        if (system / name).is_file():
+            return name
+    policies = any((system / "cpufreq").glob("policy*/boost"))
+    return "cpufreq/policy*/boost" if policies else None

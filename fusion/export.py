@@ -34,8 +34,12 @@ _SHOWN = (
     "achieved",
     "target",
     "attainment_pct",
+    "ceiling",
+    "ceiling_pct",
     "note",
 )
+# Columns that are shown where a row has something to tell there.
+_EXTRA = ("ceiling", "ceiling_pct")
 # How JUnit names what a status means; others are a failure of what ran.
 _SKIPPED = ("SKIPPED", "DISABLED", "MISSING")
 _ERRORS = ("CRASHED", "TIMEOUT", "NO_DATA", "NOT_RUN")
@@ -156,8 +160,14 @@ def _test_case(line: Cells) -> ElementTree.Element:
 
 def _rows_table(category: str, lines: Iterable[Cells]) -> str:
     unit = "tflops" if category == "compute" else "gbps"
-    named = {"achieved": f"achieved_{unit}", "target": f"target_{unit}"}
-    columns = [named.get(column, column) for column in _SHOWN]
+    lines = list(lines)
+    named = {name: f"{name}_{unit}" for name in ("achieved", "target", "ceiling")}
+    columns = [
+        name
+        for column in _SHOWN
+        if (name := named.get(column, column))
+        and (column not in _EXTRA or any(cells.get(name) for cells in lines))
+    ]
     return tabulate(
         [[_cell(cells.get(column, ""), column) for column in columns] for cells in ordered(lines)],
         headers=columns,

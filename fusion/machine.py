@@ -9,7 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fusion import state
+from fusion import armcores, state
+
+# What some kernels call every Arm CPU, as 'ARMv8 Processor rev 1 (v8l)'.
+_NO_NAME = re.compile(r"(ARMv\d|AArch64) Processor")
 
 
 def describe(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> dict[str, Any]:
@@ -28,19 +31,19 @@ def describe(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc")) -> dict[s
 
 @cache
 def cpu_model(procfs: Path = Path("/proc")) -> str:
-    """Name the CPU as the kernel does; on Arm, where it gives no name, by implementer and part."""
+    """Name the CPU as the kernel does; on Arm, where it gives no name, by its cores."""
     text = _read(procfs / "cpuinfo")
-    for key in ("model name", "Model", "Processor"):
-        if found := re.search(rf"^{key}\s*:\s*(.+)$", text, re.M):
-            return found[1].strip()
-    numbers = [
-        re.search(rf"^CPU {key}\s*:\s*(\S+)$", text, re.M)
-        for key in ("implementer", "part", "revision")
-    ]
-    if all(numbers):
-        implementer, part, revision = (number[1] for number in numbers if number)
-        return f"Arm implementer {implementer} part {part} revision {revision}"
-    return platform.processor() or "unknown"
+    named = _named(text, "model name")
+    if named and not _NO_NAME.match(named):
+        return named
+    others = (_named(text, key) for key in ("Model Name", "cpu model", "cpu", "Model", "Processor"))
+    found = armcores.names(text) or named or next(filter(None, others), None)
+    return found or platform.processor() or "unknown"
+
+
+def _named(cpuinfo: str, key: str) -> str | None:
+    found = re.search(rf"^{key}\s*:\s*(.+)$", cpuinfo, re.M)
+    return found[1].strip() if found else None
 
 
 def last_level_cache(sysfs: Path = Path("/sys")) -> int | None:

@@ -118,7 +118,7 @@ class Attachment:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Mark that pytest came to its own end."""
-        self._cases.write("end", exit=int(exitstatus))
+        self._cases.write("end", exit=int(exitstatus), pinning=pinning())
 
 
 class Observer:

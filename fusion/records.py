@@ -76,7 +76,11 @@ class Test:
 
 @dataclass(frozen=True)
 class Records:
-    """Hold everything that one attempt left. ``ended`` is False when pytest did not finish."""
+    """Hold everything that one attempt left. ``ended`` is False when pytest did not finish.
+
+    ``pinning`` is what was in force in the child at its start; what was another at its end is there
+    again, named ``..._at_end``.
+    """
 
     cases: tuple[Case, ...] = ()
     tests: tuple[Test, ...] = ()
@@ -139,9 +143,19 @@ def from_case_file(path: Path) -> Records:
             versions = {"python": event.get("python", ""), **event.get("versions", {})}
             pinning = event.get("pinning")
         elif kind == "end":
-            ended = True
+            ended, pinning = True, _until_end(pinning, event.get("pinning"))
     ordered = tuple(cases[number] for number in sorted(cases))
     return Records(ordered, tuple(tests), tuple(uncollected), ended, versions, path.name, pinning)
+
+
+def _until_end(
+    start: Mapping[str, str] | None, end: Mapping[str, str] | None
+) -> Mapping[str, str] | None:
+    """Add to the pinning at the start what was another at the end."""
+    if start is None or end is None:
+        return start
+    changed = {f"{key}_at_end": value for key, value in end.items() if value != start.get(key)}
+    return {**start, **changed}
 
 
 def from_record_log(path: Path) -> tuple[Case, ...]:

@@ -304,5 +304,6 @@ def _doubts(samples: Sequence[Sample], plan: Plan) -> list[str]:
         spread.too_wide(latencies),
         spread.too_short(spread.median(latencies), step),
         spread.disturbed([sample.outcome for sample in samples]),
+        spread.throttled([sample.outcome for sample in samples]),
     ]
     return [doubt for doubt in doubts if doubt is not None]

@@ -238,10 +238,12 @@ def calibrate(
     with Stop() as stop:
         nodes = _nodes_of(placement.pinned, placement.bindings)
         with locks.nodes(nodes, "calibration", wait, watcher.tell, stop.check):
+            # Another calibration, which this one waited for, may have written the file.
+            calibration.check(file, places.targets, force)
             found = calibration.measure(
                 placement, places.python, around.environ, effort, watcher.tell, stop.check
             )
-    calibration.write(file, places.targets, found, force)
+            calibration.write(file, places.targets, found, force)
     return file, found
 
 

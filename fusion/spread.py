@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from fusion import state
 from fusion.outcome import Outcome
@@ -15,6 +16,8 @@ WIDEST_PCT = 10.0
 FEWEST_STEPS = 100
 # The share of its CPUs' time, going to others, from which on an operator was disturbed.
 LARGEST_FOREIGN_SHARE = 0.1
+# Decimals beyond which a difference from a limit is rounding.
+_DECIMALS = 9
 
 
 def median(values: Sequence[float]) -> float:
@@ -46,7 +49,7 @@ def percent(values: Sequence[float]) -> float | None:
 def too_wide(values: Sequence[float]) -> str | None:
     """Say that the spread over repeats is 10 % or more; None when it is not."""
     found = percent(values)
-    if found is None or found < WIDEST_PCT:
+    if found is None or round(found, _DECIMALS) < WIDEST_PCT:
         return None
     return f"spread of {found:.3g} % over {len(values)} repeats"
 
@@ -64,9 +67,32 @@ def too_short(latency_ms: float, step_seconds: float | None) -> str | None:
 def disturbed(outcomes: Iterable[Outcome]) -> str | None:
     """Say that 10 % or more of the CPUs' time went to others in a repeat; None when it did not."""
     shares = [share for each in outcomes if (share := foreign_share(each)) is not None]
-    if not shares or max(shares) < LARGEST_FOREIGN_SHARE:
+    if not shares or round(max(shares), _DECIMALS) < LARGEST_FOREIGN_SHARE:
         return None
     return f"{100 * max(shares):.3g} % of its CPUs' time went to others"
+
+
+def throttled(outcomes: Iterable[Outcome]) -> str | None:
+    """Say that a control group's limit stopped a child for 10 % of its CPUs' time or more."""
+    shares = [share for each in outcomes if (share := throttled_share(each)) is not None]
+    if not shares or round(max(shares), _DECIMALS) < LARGEST_FOREIGN_SHARE:
+        return None
+    return f"a CPU quota stopped it for {100 * max(shares):.3g} % of its CPUs' time"
+
+
+def throttled_share(ended: Outcome) -> float | None:
+    """Return for which share of its CPUs' time an operator was stopped by a CPU quota."""
+    before, after = ended.before or {}, ended.after or {}
+    first, last = (each.get("throttled_seconds") for each in (before, after))
+    if first is None or last is None or not before.get("cpus"):
+        return None
+    wall = _seconds_between(before, after)
+    return float(last - first) / (wall * before["cpus"]) if wall > 0 else None
+
+
+def _seconds_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    start, end = (datetime.fromisoformat(each["when"]) for each in (before, after))
+    return (end - start).total_seconds()
 
 
 def foreign_share(ended: Outcome) -> float | None:
@@ -74,11 +100,10 @@ def foreign_share(ended: Outcome) -> float | None:
     before, after = ended.before, ended.after
     if before is None or after is None:
         return None
-    moments = [datetime.fromisoformat(each["when"]) for each in (before, after)]
     return state.foreign_share(
         before,
         after,
         after.get("own_seconds"),
-        (moments[1] - moments[0]).total_seconds(),
+        _seconds_between(before, after),
         before.get("cpus") or 0,
     )

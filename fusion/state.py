@@ -11,6 +11,7 @@ import re
 import statistics
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -63,6 +64,53 @@ def foreign_share(
     return min(1.0, max(0.0, share))
 
 
+@dataclass(frozen=True)
+class CpuUser:
+    """Name a process that had a share of a CPU (1.0 is all of one) for a moment."""
+
+    pid: int
+    user: str
+    command: str
+    share: float
+
+
+def cpu_users(
+    procfs: Path = Path("/proc"), seconds: float = 0.25, least: float = 0.2, most: int = 3
+) -> tuple[CpuUser, ...]:
+    """Watch all processes but this one; return those that had the largest shares of a CPU."""
+    before, start = _process_ticks(procfs), time.perf_counter()
+    if not before:
+        return ()
+    time.sleep(seconds)
+    after, span = _process_ticks(procfs), time.perf_counter() - start
+    shares = {
+        pid: (ticks - before[pid]) / _TICKS / span for pid, ticks in after.items() if pid in before
+    }
+    busiest = sorted(shares, key=lambda pid: -shares[pid])[:most]
+    return tuple(_user(procfs, pid, shares[pid]) for pid in busiest if shares[pid] >= least)
+
+
+def _process_ticks(procfs: Path) -> dict[int, int]:
+    """Return the CPU time of each process, in ticks."""
+    found = {}
+    for path in procfs.glob("[0-9]*"):
+        # The name is in parentheses and may hold any character; utime and stime are behind it.
+        words = text(path / "stat").rpartition(")")[2].split()
+        if int(path.name) != os.getpid() and len(words) > 12:
+            found[int(path.name)] = int(words[11]) + int(words[12])
+    return found
+
+
+def _user(procfs: Path, pid: int, share: float) -> CpuUser:
+    folder = procfs / str(pid)
+    try:
+        user = folder.owner()
+    except (KeyError, OSError):  # a user without a name, or a process that has ended
+        owner = re.search(r"^Uid:\s*(\d+)", text(folder / "status"), re.M)
+        user = f"user {owner[1]}" if owner else "an unknown user"
+    return CpuUser(pid, user, _word(folder / "comm") or "a process", share)
+
+
 def clock_step_seconds() -> float:
     """Measure the smallest step of the clock that latencies are taken with, in this process."""
     readings = [time.perf_counter() for _ in range(_READINGS)]
@@ -77,7 +125,12 @@ def clock_step_seconds() -> float:
 def turbo(system: Path) -> bool | None:
     """Tell whether CPUs may exceed their nominal frequency, given sysfs' ``devices/system``."""
     off = _switch(system / "cpu/intel_pstate/no_turbo")
-    return _switch(system / "cpu/cpufreq/boost") if off is None else not off
+    if off is not None:
+        return not off
+    # Newer kernels have a switch per policy besides, or instead; the common one is above them.
+    common = _switch(system / "cpu/cpufreq/boost")
+    own = [_switch(path) for path in (system / "cpu/cpufreq").glob("policy*/boost")]
+    return common if common is False or not own else any(own)
 
 
 def _grown(

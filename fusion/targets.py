@@ -30,6 +30,9 @@ _CEILING_KEYS = {
     "gbps",
     "tflops",
     "unsupported",
+    "median_gbps",
+    "median_tflops",
+    "doubts",
 }
 
 
@@ -254,6 +257,9 @@ class _Reader:
             gbps=gbps,
             tflops=self.rates(entries.get("tflops", {}), f"{entry}.tflops"),
             unsupported={str(dtype): str(why) for dtype, why in unsupported.items()},
+            median_gbps=self.rates(entries.get("median_gbps", {}), f"{entry}.median_gbps"),
+            median_tflops=self.rates(entries.get("median_tflops", {}), f"{entry}.median_tflops"),
+            doubts=self.texts(entries.get("doubts", []), f"{entry}.doubts"),
         )
 
     def rates(self, value: Any, entry: str) -> dict[str, float]:
@@ -264,6 +270,11 @@ class _Reader:
         if not isinstance(value, str) or not value:
             self.refuse(entry, "a text (in quotes where it looks like a number or a date)", value)
         return str(value)
+
+    def texts(self, value: Any, entry: str) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            self.refuse(entry, "a list of texts", value)
+        return tuple(self.text(each, f"{entry}[{index}]") for index, each in enumerate(value))
 
     def cpus(self, value: Any, entry: str) -> str:
         try:

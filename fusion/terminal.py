@@ -133,13 +133,17 @@ def heading(planned: Plan, kept: Journal) -> str:
 
 
 def _ceilings(planned: Plan) -> list[str]:
-    """Say which ceilings were measured, and when they are not those of this run's threads."""
+    """Say which ceilings were measured, why they are not this run's, and what to doubt."""
     measured = planned.targets.measured
     if measured is None:
         return []
-    obstacle = measured.obstacle(planned.machine.get("cpu_model"), planned.omp_threads)
-    why_not = f"; not shown: {obstacle}" if obstacle else ""
-    return [f"Ceilings: measured {measured.when} with {measured.library}{why_not}"]
+    nodes = [binding.node for binding in planned.bindings] if planned.pinned else [None]
+    line = f"Ceilings: measured {measured.when} with {measured.library}"
+    obstacle = measured.obstacle(planned.machine.get("cpu_model"), planned.omp_threads, nodes)
+    if obstacle:
+        return [f"{line}; not shown: {obstacle}"]
+    warnings = measured.warnings(planned.machine.get("host"), planned.omp_threads, nodes)
+    return [line, *(f"  Beware: {warning}" for warning in warnings)]
 
 
 def event_line(event: Event) -> str:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fusion"
 # Each layer may import those before it and its own.
 LAYERS = (
-    ("ceilings", "contract", "cpulist", "document", "state", "stopping", "locks"),
+    ("armcores", "ceilings", "contract", "cpulist", "document", "state", "stopping", "locks"),
     ("machine", "tensors", "topology", "written"),
     ("vocabulary",),
     ("expression", "cases"),

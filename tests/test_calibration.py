@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import numpy as np
 import pytest
 import yaml
 
-from fusion import Refusal, calibration, machine, numa, session, targets
+from fusion import Refusal, calibration, locks, machine, numa, session, targets
 from fusion.calibration import CalibrationError, Effort
 from fusion.ceilings import KERNELS, Ceiling, Measured
 from fusion.numa import Binding, Placement
+from fusion.session import Watcher
 
 OWN = Path(__file__).parent.parent / "formulas" / "targets.yaml"
 TINY = Effort(
@@ -38,7 +40,16 @@ MEASURED = Measured(
     library="numpy 2",
     ceilings=(
         Ceiling(
-            0, "0", 1, 8, dict.fromkeys(KERNELS, 1e-05), {"float32": 0.5}, {"float16": "no: x"}
+            0,
+            "0",
+            1,
+            8,
+            dict.fromkeys(KERNELS, 1e-05),
+            {"float32": 0.5},
+            {"float16": "no: x"},
+            dict.fromkeys(KERNELS, 1e-06),
+            {"float32": 0.25},
+            ("others took 25% of the CPUs' time",),
         ),
         Ceiling(1, "8-15", 1, 8, dict.fromkeys(KERNELS, 2.5), {}, {}),
     ),
@@ -172,6 +183,26 @@ def test_matrices_stay_within_the_memory():
     assert size == 128
 
 
+@pytest.mark.parametrize(("slow", "chosen"), [(128, 128 + 16), (128 + 16, 128)])
+def test_the_faster_of_two_sizes_is_measured(monkeypatch, slow, chosen):
+    """Rows a power of two apart may share few sets of a cache; rows a line wider do not."""
+    monkeypatch.setattr(
+        SCRIPT, "trial", lambda library, dtype, size: size**3 * (2 if size == slow else 1)
+    )
+    assert SCRIPT.faster_size(SCRIPT.Numpy(1), "float32", 128) == chosen
+
+
+def test_integers_are_multiplied_exactly():
+    """int8 adds up in 32 bits, and a single wrong element is found out."""
+    pytest.importorskip("torch")
+    library = SCRIPT.Torch(1)
+    a, b, c = SCRIPT.matrices(library, "int8", 32)
+    library.product(a, b, c)
+    assert library.relative_error(a, b, c) == 0.0 == SCRIPT.tolerance(library.epsilon("int8"), 32)
+    c[0, 0] += 1
+    assert library.relative_error(a, b, c) > 0
+
+
 def test_crew_works_on_every_part_and_side_by_side():
     """Every thread gets its own index, and none starts before all are there."""
     together = threading.Barrier(3)
@@ -186,7 +217,10 @@ def test_child_measures_with_the_threads_of_a_run(measured):
     assert (found.numa_node, found.threads, found.array_bytes) == (None, 2, 800_008)
     assert set(found.gbps) == set(KERNELS)
     assert set(found.tflops) == {"float32", "float64"}
-    assert set(found.unsupported) == {"float16", "bfloat16"}
+    assert set(found.unsupported) == {"float16", "bfloat16", "int8"}
+    for best, median in ((found.gbps, found.median_gbps), (found.tflops, found.median_tflops)):
+        assert set(best) == set(median)
+        assert all(best[name] >= median[name] for name in best)
     assert measured.library == f"numpy {np.__version__}"
     assert measured.cpu_model == machine.cpu_model()
 
@@ -260,8 +294,9 @@ def test_doubts_of_a_real_child_are_told():
     if not machine.last_level_cache():
         pytest.skip("the kernel hides the caches")
     told = []
-    calibration.measure(unpinned(), sys.executable, os.environ, TINY, told.append)
+    found = calibration.measure(unpinned(), sys.executable, os.environ, TINY, told.append)
     assert any("less than 4 times the last-level caches" in text for text in told)
+    assert told[1:] == [f"  Doubt: {doubt}" for doubt in found.ceilings[0].doubts]
 
 
 @pytest.mark.parametrize(
@@ -377,6 +412,18 @@ def test_existing_file_is_kept(tmp_path):
     assert targets.load(path).measured == MEASURED
 
 
+def test_what_cannot_be_written_is_told(tmp_path):
+    """Ceilings cost minutes: where their file cannot be written, the message has all of them."""
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "out.yaml"):
+        with pytest.raises(CalibrationError) as refusal:
+            calibration.write(path, OWN, MEASURED)
+        told = yaml.safe_load(str(refusal.value).partition("\n\n")[2])
+        base = tmp_path / "pasted.yaml"
+        base.write_text(OWN.read_text() + yaml.safe_dump(told))
+        assert targets.load(base).measured == MEASURED
+
+
 def test_folder_in_place_of_a_file_is_refused(tmp_path):
     """A folder is no file to write, by force neither."""
     with pytest.raises(CalibrationError, match="found a folder"):
@@ -401,6 +448,27 @@ def test_description_has_each_rate_and_each_reason():
     text = calibration.describe(MEASURED)
     for part in ("a: CPU #1", "8-15", "triad GB/s", "float32 TFLOPS", "0.5", "float16: no: x"):
         assert part in text
+
+
+def test_file_that_appears_while_waiting_is_kept(bench):
+    """A calibration that waited for another looks again before it measures."""
+    file, told = bench.root / "twice.yaml", []
+    nodes = [node.id or 0 for node in numa.topology().nodes]
+    with ExitStack() as other:
+        other.enter_context(locks.nodes(nodes, "other", True, told.append, lambda: None))
+
+        def tell(text):
+            told.append(text)
+            if not file.exists():
+                file.write_text("of the other")
+                other.close()
+
+        with pytest.raises(CalibrationError, match="expected a new file"):
+            session.calibrate(
+                bench.options(), bench.around, str(file), watcher=Watcher(tell=tell), effort=TINY
+            )
+    assert file.read_text() == "of the other"
+    assert not any(text.startswith("Measuring") for text in told)
 
 
 def test_targets_with_ceilings_are_used_by_a_run(bench):

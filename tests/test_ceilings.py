@@ -18,6 +18,9 @@ FAST = Ceiling(
     gbps={"copy": 10.0, "scale": 11.5, "add": 12.25, "triad": 9.0},
     tflops={"float32": 2.5},
     unsupported={"float16": "no BLAS"},
+    median_gbps=dict.fromkeys(KERNELS, 8.5),
+    median_tflops={"float32": 2.25},
+    doubts=("others took 20%",),
 )
 SLOW = replace(FAST, numa_node=1, cpus="4-7", gbps=dict.fromkeys(KERNELS, 8.0))
 FEW = replace(SLOW, numa_node=2, cpus="8", threads=1, tflops={"float64": 0.125})
@@ -72,7 +75,7 @@ def test_unpinned_ceiling_is_met_by_unpinned_children_alone():
 
 def test_ceilings_hold_for_the_same_cpu_and_threads():
     """There is no obstacle where CPU and threads are those of the measurement."""
-    assert MEASURED.obstacle("cpu", 4) is None
+    assert MEASURED.obstacle("cpu", 4, (0, 1)) is None
 
 
 @pytest.mark.parametrize(
@@ -80,18 +83,57 @@ def test_ceilings_hold_for_the_same_cpu_and_threads():
     [
         ("other", 4, "measured on cpu, this machine is other"),
         (None, 4, "measured on cpu, this machine is None"),
-        ("cpu", 8, "measured with 4, 4 threads, this run has 8"),
+        ("cpu", 8, "measured with 4 threads, this run has 8"),
         ("other", 8, "measured on cpu, this machine is other"),
     ],
 )
 def test_obstacle_names_both_sides(cpu, threads, told):
     """An obstacle names what was measured and what is here, the CPU before the threads."""
-    assert MEASURED.obstacle(cpu, threads) == told
+    assert MEASURED.obstacle(cpu, threads, (0,)) == told
+
+
+def test_run_of_other_nodes_meets_no_ceiling():
+    """Ceilings of other nodes or without pinning are an obstacle, those of one of two are none."""
+    unpinned = replace(MEASURED, ceilings=(replace(FAST, numa_node=None),))
+    told = "measured without pinning, this run is on nodes 0, 3"
+    assert unpinned.obstacle("cpu", 4, (0, 3)) == told
+    assert MEASURED.obstacle("cpu", 4, (3,)) == "measured on nodes 0, 1, this run is on node 3"
+    assert MEASURED.obstacle("cpu", 4, (3, 1)) is None
+    assert MEASURED.obstacle("cpu", 4, (None,)) is None
+
+
+def test_warnings_name_host_gaps_and_doubts():
+    """What is doubtful of the ceilings that a run meets is told, and of no others."""
+    doubted = replace(
+        MEASURED, ceilings=(replace(FAST, doubts=("a crowd",)), replace(SLOW, doubts=()))
+    )
+    assert doubted.warnings("h", 4, (1,)) == []
+    assert doubted.warnings("g", 4, (0, 2)) == [
+        "measured on host h, this is g",
+        "none was measured on node 2",
+        "doubt on node 0: a crowd",
+    ]
+    assert (
+        MEASURED.warnings("h", 4, (None,))[0] == "measured on node 1, this run is without pinning"
+    )
+
+
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        ({}, (None,)),
+        ({"pinned": False, "bindings": [{"node": 1}]}, (None,)),
+        ({"pinned": True, "bindings": [{"node": 1}, {"node": 0}, {"node": 1}]}, (1, 0)),
+    ],
+)
+def test_nodes_of_a_run_are_in_its_manifest(manifest, found):
+    """Children that are not pinned have none."""
+    assert ceilings.nodes(manifest) == found
 
 
 def test_one_binding_with_the_threads_is_enough():
     """A run whose threads some binding was measured with meets no obstacle."""
-    assert replace(MEASURED, ceilings=(FAST, FEW)).obstacle("cpu", 1) is None
+    assert replace(MEASURED, ceilings=(FAST, FEW)).obstacle("cpu", 1, (2,)) is None
 
 
 @pytest.mark.parametrize("each", [(FAST, SLOW), (replace(FAST, numa_node=None),)])
@@ -99,6 +141,15 @@ def test_calibration_survives_json(each):
     """What is kept as JSON is read back equal, with nodes and without."""
     measured = replace(MEASURED, ceilings=each)
     assert ceilings.from_json(json.loads(json.dumps(asdict(measured)))) == measured
+
+
+def test_calibration_without_medians_is_read():
+    """Plans of before the medians are read all the same."""
+    saved = asdict(replace(MEASURED, ceilings=(FAST,)))
+    for name in ("median_gbps", "median_tflops", "doubts"):
+        del saved["ceilings"][0][name]
+    (found,) = ceilings.from_json(saved).ceilings
+    assert (found.gbps, found.median_gbps, found.doubts) == (FAST.gbps, {}, ())
 
 
 def test_no_calibration_is_read_as_none():

@@ -9,6 +9,7 @@ import pytest
 
 from fusion import doctor, examination
 from fusion.examination import Facts
+from fusion.state import CpuUser
 from fusion.topology import Node, Topology
 
 GIB = 1 << 30
@@ -67,8 +68,12 @@ def test_healthy_machine_has_no_warning():
     ("facts", "topic", "remedy"),
     [
         (with_state(smt="on"), "SMT", "smt/control"),
-        (with_state(load_1m=0.8), "load (1 minute)", "ps -eo"),
-        (with_state(governor="powersave"), "governor", "frequency-set -g performance"),
+        (with_state(load_1m=0.8), "load (1 minute)", "top -b -n 2"),
+        (
+            with_state(governor="powersave"),
+            "governor",
+            "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        ),
         (
             replace(with_state(turbo=True), turbo_switch="intel_pstate/no_turbo"),
             "turbo",
@@ -78,6 +83,11 @@ def test_healthy_machine_has_no_warning():
             replace(with_state(turbo=True), turbo_switch="cpufreq/boost"),
             "turbo",
             "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
+        ),
+        (
+            replace(with_state(turbo=True), turbo_switch="cpufreq/policy*/boost"),
+            "turbo",
+            "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/policy*/boost",
         ),
         (
             with_state(memory_free_bytes={"0": GIB // 2, "1": 4 * GIB}),
@@ -112,6 +122,31 @@ def test_each_trouble_has_one_warning_with_its_remedy(facts, topic, remedy):
     assert set(found) == {topic}
     assert remedy in found[topic].remedy
     assert found[topic].remedy in doctor.render(doctor.examine(facts))
+
+
+def test_who_uses_the_cpus_is_named():
+    """Names, processes and shares are told, and the command asks for these very processes."""
+    users = (CpuUser(7, "ann", "cc1plus", 1.0), CpuUser(8, "bob", "python", 0.5))
+    found = warned(replace(with_state(load_1m=5.0), users=users))["load (1 minute)"]
+    assert "cc1plus of ann (process 7, 100% of a CPU), python of bob" in found.warning
+    assert found.remedy == "ps -o pid,user,lstart,time,args -p 7,8"
+
+
+def test_root_needs_no_sudo():
+    """Where root examines, as in most containers, there may be no sudo to begin with."""
+    facts = replace(
+        with_state(governor="powersave"), is_root=True, pinning_obstacle="numactl is not installed"
+    )
+    remedies = {topic: found.remedy for topic, found in warned(facts).items()}
+    assert remedies["pinning"] == "dnf install -y numactl"
+    assert remedies["governor"].startswith("echo performance | tee /sys/")
+
+
+def test_switches_that_a_container_may_not_set_are_the_hosts():
+    """Where the kernel's files are mounted read-only, the command is said to be the host's."""
+    facts = replace(with_state(numa_balancing=True), is_root=True, is_locked=True)
+    found = warned(facts)["NUMA balancing"]
+    assert found.remedy.startswith("echo 0 | sudo tee /proc/sys/kernel/numa_balancing  # on the h")
 
 
 def test_unknown_is_never_a_warning():

@@ -47,6 +47,16 @@ def test_csv_has_both_tables_in_one(read):
     assert [line["latency_ms"] for line in lines] == [c["latency_ms"] for c in read.rows.values()]
 
 
+def test_markdown_has_the_measured_ceiling_beside_the_target(read):
+    """Both percentages stand under their names, and no empty columns where nobody calibrated."""
+    assert "ceiling" not in export.markdown(read)
+    rows = {
+        key: {**cells, "ceiling_gbps": "40", "ceiling_pct": "5"} for key, cells in read.rows.items()
+    }
+    text = export.markdown(Results(rows, {}, {}))
+    assert "| target_gbps   | attainment_pct   | ceiling_gbps   | ceiling_pct   | note" in text
+
+
 def test_markdown_has_tables_and_coverage(read):
     """Pipes in texts do not break the tables."""
     reasons = {name: {**line, "reason": "a | b\nc"} for name, line in read.coverage.items()}

@@ -96,6 +96,7 @@ def test_events_follow_the_child_in_order(child):
         ("case", "measured", 1),
     ]
     assert [line[0] for line in told[8:]] == ["test", "test", "end"]
+    assert child.events[-1]["pinning"] == child.events[0]["pinning"]
     assert child.events[0]["format"] == contract.CASE_FORMAT
     assert child.events[0]["versions"]["numpy"]
     assert child.events[0]["attached"] == ["benchmark.consts", "benchmark.base"]

@@ -50,6 +50,20 @@ def test_torn_and_foreign_lines_are_read_past(attempt):
     assert len(records.read(attempt).measured) == 1
 
 
+def test_pinning_that_changes_until_the_end_is_known(attempt):
+    """What was in force at the start is kept, and beside it what was another at the end."""
+    start = {"cpus": "0-3", "memory_policy": "bind:0"}
+    session = {"event": "session", "pinning": start}
+    for end, found in (
+        ({"event": "end", "pinning": start}, start),
+        ({"event": "end", "pinning": {**start, "cpus": "0"}}, {**start, "cpus_at_end": "0"}),
+        ({"event": "end"}, start),
+        ({"event": "other"}, start),
+    ):
+        write(attempt, session, MEASURED, end)
+        assert records.read(attempt).pinning == found
+
+
 def test_case_that_was_running_is_known(attempt):
     """The case without an end is the one that was running."""
     write(attempt, MEASURED, {**STARTED, "case": 1})

@@ -228,6 +228,14 @@ def test_spread_of_ten_percent_makes_a_row_unstable(planned, latencies):
     assert "spread of" in row.note
 
 
+def test_spread_of_exactly_ten_percent_counts_as_such(planned):
+    """Floating point makes 9.999999999999995 % of it, which is 10 % all the same."""
+    row = repeated(planned, 1.7937, 1.993, 2.1923)
+    assert row.spread_pct == pytest.approx(10)
+    assert row.is_unstable
+    assert not repeated(planned, 1.7938, 1.993, 2.1922).is_unstable
+
+
 def test_latency_under_what_the_clock_resolves_is_unstable(planned):
     """A latency must last a hundred steps of the clock."""
     coarse = replace(planned, machine={"clock_step_seconds": 21e-6})
@@ -237,7 +245,9 @@ def test_latency_under_what_the_clock_resolves_is_unstable(planned):
     assert not made(fine).is_unstable
 
 
-@pytest.mark.parametrize(("busy", "own", "is_unstable"), [(5.0, 4.9, False), (5.0, 1.0, True)])
+@pytest.mark.parametrize(
+    ("busy", "own", "is_unstable"), [(5.0, 4.9, False), (5.0, 1.0, True), (5.0, 4.2, True)]
+)
 def test_load_of_others_makes_a_row_unstable(planned, busy, own, is_unstable):
     """CPU time on the operator's CPUs that was not its own is told from its own."""
     before = {"when": "2026-01-01T00:00:00", "cpus": 2, "busy_seconds": 10.0, "steal_seconds": 0.0}
@@ -247,6 +257,21 @@ def test_load_of_others_makes_a_row_unstable(planned, busy, own, is_unstable):
     row = rows.make([stated], planned.jobs[0], planned)
     assert row.is_unstable == is_unstable
     assert ("went to others" in row.note) == is_unstable
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_unstable"), [(0.0, False), (0.7, False), (0.8, True), (None, False)]
+)
+def test_child_that_a_quota_stopped_is_unstable(planned, seconds, is_unstable):
+    """A container's CPU quota stops children in the middle of a measurement."""
+    before = {"when": "2026-01-01T00:00:00", "cpus": 2, "throttled_seconds": 1.0}
+    after = {**before, "when": "2026-01-01T00:00:04"}
+    after["throttled_seconds"] = None if seconds is None else 1.0 + seconds
+    given = sample(planned)
+    stated = replace(given, outcome=replace(given.outcome, before=before, after=after))
+    row = rows.make([stated], planned.jobs[0], planned)
+    assert row.is_unstable == is_unstable
+    assert ("a CPU quota stopped it" in row.note) == is_unstable
 
 
 def test_work_that_differs_between_repeats_counts_as_its_median(planned):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from fusion import state
@@ -80,6 +85,55 @@ def test_turbo_of_other_drivers_is_a_boost_switch(machine):
     (system / "cpu/cpufreq").mkdir()
     (system / "cpu/cpufreq/boost").write_text("1\n")
     assert state.turbo(system) is True
+
+
+@pytest.mark.parametrize(
+    ("common", "own", "is_on"),
+    [
+        (None, "01", True),
+        (None, "00", False),
+        ("1", "00", False),
+        ("1", "11", True),
+        ("0", "11", 0),
+    ],
+)
+def test_turbo_may_have_a_switch_per_policy(tmp_path, common, own, is_on):
+    """Newer kernels switch each policy: turbo is on where any has it, and the common one too."""
+    folder = tmp_path / "cpu/cpufreq"
+    for number, word in enumerate(own):
+        (folder / f"policy{number}").mkdir(parents=True)
+        (folder / f"policy{number}" / "boost").write_text(f"{word}\n")
+    if common:
+        (folder / "boost").write_text(f"{common}\n")
+    assert state.turbo(tmp_path) == is_on
+
+
+def test_who_has_the_cpus_is_watched(tmp_path):
+    """A process that works is named with its user; this one and idle ones are not."""
+    busy = [sys.executable, "-c", "while True: pass"]
+    idle = [sys.executable, "-c", "input()"]
+    with (
+        subprocess.Popen(busy) as worker,
+        subprocess.Popen(idle, stdin=subprocess.PIPE) as sleeper,
+    ):
+        try:
+            found: dict = {}
+            while worker.pid not in found:
+                found = {user.pid: user for user in state.cpu_users(least=0.01, most=99)}
+        finally:
+            worker.kill()
+            sleeper.kill()
+    assert found[worker.pid].user == Path("/proc/self").owner()
+    assert found[worker.pid].share > 0
+    assert os.getpid() not in found
+    assert state.cpu_users(tmp_path) == ()
+
+
+def test_processes_with_odd_names_are_read(tmp_path):
+    """A process may call itself ') R 1 (', and one without a known user is told by number."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/stat").write_text("7 () R 1 () S 1 7 7 0 -1 0 0 0 0 0 30 12 0 0 20 0\n")
+    assert state._process_ticks(tmp_path) == {7: 42}
 
 
 def test_frequency_is_that_of_cpuinfo_where_cpufreq_is_absent(machine):

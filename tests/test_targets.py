@@ -145,9 +145,9 @@ def test_child_that_is_not_pinned_meets_the_lowest_ceiling(tmp_path):
 def test_ceilings_of_another_machine_are_told(tmp_path):
     """The obstacle names both CPUs, or both numbers of threads."""
     measured = calibrated(tmp_path).measured
-    assert measured.obstacle("cpu", 4) is None
-    assert "measured on cpu, this machine is other" in measured.obstacle("other", 4)
-    assert "4 threads, this run has 8" in measured.obstacle("cpu", 8)
+    assert measured.obstacle("cpu", 4, (0,)) is None
+    assert "measured on cpu, this machine is other" in measured.obstacle("other", 4, (0,))
+    assert "4 threads, this run has 8" in measured.obstacle("cpu", 8, (0,))
 
 
 def test_targets_survive_a_saved_plan(tmp_path):

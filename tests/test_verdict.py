@@ -467,6 +467,10 @@ def named_differences(a, b):
         ({"suite_revision": "r2"}, {"suite revision": ("r1", "r2")}),
         ({"formulas_sha256": "f2"}, {"formulas SHA-256": ("f1", "f2")}),
         ({"targets": {"sha256": "t2"}}, {"targets SHA-256": ("t1", "t2")}),
+        (
+            {"targets": {"sha256": "t1", "measured": {"when": "now", "host": "one"}}},
+            {"measured ceilings": (None, "now on one")},
+        ),
         ({"versions": {"torch": "2.0"}}, {"version of triton": ("3", None)}),
         ({"omp_threads": 4}, {"omp_threads": (8, 4)}),
         ({"pinned": False}, {"pinned": (True, False)}),

@@ -57,6 +57,8 @@ def differences(a: Results, b: Results) -> Iterable[Difference]:
 def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Name what a manifest says of machine, suite, settings and versions, flat."""
     machine, settings = manifest.get("machine") or {}, manifest.get("settings") or {}
+    targets = manifest.get("targets") or {}
+    measured = targets.get("measured")
     conditions, versions = manifest.get("conditions") or {}, manifest.get("versions") or {}
     chosen = {name: entry["value"] for name, entry in settings.items()}
     operators = manifest.get("operators") or [{}]
@@ -68,7 +70,8 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "suite": manifest.get("suite"),
         "suite revision": manifest.get("suite_revision"),
         "formulas SHA-256": manifest.get("formulas_sha256"),
-        "targets SHA-256": (manifest.get("targets") or {}).get("sha256"),
+        "targets SHA-256": targets.get("sha256"),
+        "measured ceilings": f"{measured['when']} on {measured['host']}" if measured else None,
         **{f"setting {n}": value for n, value in chosen.items() if n not in _NO_CONDITIONS},
         **{f"condition {n}": value for n, value in rest.items() if n not in chosen},
         **{name: manifest.get(name) for name in ("omp_threads", "pinned", "pinning")},

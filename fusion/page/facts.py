@@ -57,12 +57,15 @@ def percentages(results: Results) -> str:
     measured = ceilings.from_json(declared.get("measured"))
     if measured:
         machine = results.manifest.get("machine") or {}
-        obstacle = measured.obstacle(machine.get("cpu_model"), results.manifest["omp_threads"])
+        threads, nodes = results.manifest["omp_threads"], ceilings.nodes(results.manifest)
+        obstacle = measured.obstacle(machine.get("cpu_model"), threads, nodes)
         if obstacle:
             return f"{text}. The measured ceilings are not shown: {obstacle}."
+        warnings = measured.warnings(machine.get("host"), threads, nodes)
+        beware = f" Beware: {'; '.join(warnings)}." if warnings else ""
         return (
             f"{text}; a column of its own refers to the ceiling that {measured.library} reached "
-            "on this machine."
+            f"on {measured.host}.{beware}"
         )
     return f"{text}. No ceiling was measured: 'inv calibrate' does."
 
@@ -108,7 +111,7 @@ def _machine(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("pinning", pinning),
         ("bindings", bindings),
         ("threads of a child", str(manifest["omp_threads"])),
-        *(("in force in the children", text) for text in sorted(in_force)),
+        *(("in force in the children, start to end", text) for text in sorted(in_force)),
     ]
 
 
@@ -146,11 +149,12 @@ def _ceilings(manifest: Mapping[str, Any]) -> Table:
 
 def _states(manifest: Mapping[str, Any]) -> Table:
     heads = [
-        *("operator", "repeat", "moment", "when", "load", "MHz", "governor", "turbo", "SMT"),
-        *("THP", "NUMA balancing", "free GiB by node"),
+        *("operator", "repeat", "moment", "when", "CPUs", "load", "MHz", "governor", "turbo"),
+        *("SMT", "THP", "NUMA balancing", "free GiB by node", "in force in the child"),
     ]
+    pinnings = manifest.get("pinning_in_force", {})
     lines = [
-        _state(ended, moment, ended[key])
+        (*_state(ended, moment, ended[key]), _in_force(pinnings.get(ended["operator"]), moment))
         for ended in manifest.get("operators", ())
         for key, moment in (("before", "start"), ("after", "end"))
         if ended.get(key)
@@ -167,11 +171,31 @@ def _state(ended: Mapping[str, Any], moment: str, state: Mapping[str, Any]) -> t
         str(ended.get("repeat", 0) + 1),
         moment,
         str(state["when"])[:19],
+        _known(state.get("cpus")),
         _known(state.get("load_1m")),
-        _known(frequency.get("median")),
+        _range(frequency),
         *map(_known, told),
         ", ".join(f"{node}: {size / _GIB:.1f}" for node, size in free.items()) or "-",
     )
+
+
+def _range(frequency: Mapping[str, float]) -> str:
+    """Write the frequencies of an operator's CPUs: one where they agree, else least to most."""
+    ends = dict.fromkeys(f"{frequency[name]:.0f}" for name in ("min", "max") if name in frequency)
+    return "-".join(ends) or "-"
+
+
+def _in_force(pinning: Mapping[str, str] | None, moment: str) -> str:
+    """Write CPUs and memory policy that were in force in an operator's child."""
+    told = {**pinning} if pinning else {}
+    if moment == "end":
+        told |= {key: told.get(f"{key}_at_end", told[key]) for key in tuple(told)}
+    parts = [
+        f"{title} {told[key]}"
+        for key, title in (("cpus", "CPUs"), ("memory_policy", "memory"))
+        if told.get(key)
+    ]
+    return ", ".join(parts) or "-"
 
 
 def _known(value: Any) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from fusion import targets
+from fusion import ceilings, targets
 from fusion.results import TABLES, Cells, Results
 from fusion.targets import Targets
 
@@ -87,7 +87,7 @@ def roofs(results: Results) -> list[Roof]:
     if not declared:
         return []
     read = targets.from_json(declared)
-    return [*_declared(read), *_measured(read, results.manifest.get("omp_threads"))]
+    return [*_declared(read), *_measured(read, results.manifest)]
 
 
 def attainments(results: Results) -> list[Attainment]:
@@ -138,10 +138,13 @@ def _declared(read: Targets) -> Iterable[Roof]:
                 yield Roof("peak", f"{name} {dtype}", peak, pipeline.peak_gbps)
 
 
-def _measured(read: Targets, threads: int | None) -> Iterable[Roof]:
-    for ceiling in read.measured.ceilings if read.measured else ():
-        if ceiling.threads != threads:
-            continue
+def _measured(read: Targets, manifest: Mapping[str, Any]) -> Iterable[Roof]:
+    """Yield the ceilings that the rows meet: those of the run's nodes and threads."""
+    threads, measured = manifest.get("omp_threads"), read.measured
+    if measured is None or threads is None:
+        return
+    met = [measured.find(node, threads) for node in ceilings.nodes(manifest)]
+    for ceiling in filter(None, met):
         place = "" if ceiling.numa_node is None else f" node {ceiling.numa_node}"
         gbps = ceiling.rate("memory", None)
         for dtype, tflops in ceiling.tflops.items():
@@ -151,8 +154,7 @@ def _measured(read: Targets, threads: int | None) -> Iterable[Roof]:
 
 def _attainment(operator: str, category: str, lines: list[Cells]) -> Attainment:
     found = [value for cells in lines if (value := number(cells, "attainment_pct")) is not None]
-    ceilings: list[Any] = [number(cells, "ceiling_pct") for cells in lines]
-    known = [value for value in ceilings if value is not None]
+    known = [value for cells in lines if (value := number(cells, "ceiling_pct")) is not None]
     return Attainment(
         operator,
         category,
