@@ -124,12 +124,12 @@ class Row:
     @property
     def is_suspect(self) -> bool:
         """Tell whether the rate is above what the hardware can do at all."""
-        return any(note.startswith(SUSPECT) for note in self.note.split("; "))
+        return bool(marked(self.note, SUSPECT))
 
     @property
     def is_unstable(self) -> bool:
         """Tell whether the latency cannot be relied on; the note says why."""
-        return any(note.startswith(UNSTABLE) for note in self.note.split("; "))
+        return bool(marked(self.note, UNSTABLE))
 
     def cells(self) -> dict[str, object]:
         """Name the values as the columns of the category's table do."""
@@ -149,6 +149,11 @@ class Row:
 def columns(category: str) -> tuple[str, ...]:
     """Return the columns of a category's table, in order."""
     return COMPUTE_COLUMNS if category == "compute" else MEMORY_COLUMNS
+
+
+def marked(note: str, *marks: str) -> list[str]:
+    """List the parts of a row's note that begin with one of the marks."""
+    return [part for part in note.split("; ") if part.startswith(marks)]
 
 
 def rate(category: str, logical: int | None, latency_ms: float | None) -> float | None:

@@ -14,7 +14,7 @@ from fusion.outcome import Outcome
 WIDEST_PCT = 10.0
 # Steps of the clock that a latency must last: one step is then at most 1 % of it.
 FEWEST_STEPS = 100
-# The share of its CPUs' time, going to others, from which on an operator was disturbed.
+# The share of its CPUs' time, gone to others or lost to a quota, from which on a row is unstable.
 LARGEST_FOREIGN_SHARE = 0.1
 # Decimals beyond which a difference from a limit is rounding.
 _DECIMALS = 9
@@ -66,18 +66,14 @@ def too_short(latency_ms: float, step_seconds: float | None) -> str | None:
 
 def disturbed(outcomes: Iterable[Outcome]) -> str | None:
     """Say that 10 % or more of the CPUs' time went to others in a repeat; None when it did not."""
-    shares = [share for each in outcomes if (share := foreign_share(each)) is not None]
-    if not shares or round(max(shares), _DECIMALS) < LARGEST_FOREIGN_SHARE:
-        return None
-    return f"{100 * max(shares):.3g} % of its CPUs' time went to others"
+    share = _too_large(map(foreign_share, outcomes))
+    return share and f"{share} of its CPUs' time went to others"
 
 
 def throttled(outcomes: Iterable[Outcome]) -> str | None:
     """Say that a control group's limit stopped a child for 10 % of its CPUs' time or more."""
-    shares = [share for each in outcomes if (share := throttled_share(each)) is not None]
-    if not shares or round(max(shares), _DECIMALS) < LARGEST_FOREIGN_SHARE:
-        return None
-    return f"a CPU quota stopped it for {100 * max(shares):.3g} % of its CPUs' time"
+    share = _too_large(map(throttled_share, outcomes))
+    return share and f"a CPU quota stopped it for {share} of its CPUs' time"
 
 
 def throttled_share(ended: Outcome) -> float | None:
@@ -88,6 +84,14 @@ def throttled_share(ended: Outcome) -> float | None:
         return None
     wall = _seconds_between(before, after)
     return float(last - first) / (wall * before["cpus"]) if wall > 0 else None
+
+
+def _too_large(shares: Iterable[float | None]) -> str | None:
+    """Write the largest known share in percent; None where it is within the limit."""
+    largest = max((share for share in shares if share is not None), default=0.0)
+    if round(largest, _DECIMALS) < LARGEST_FOREIGN_SHARE:
+        return None
+    return f"{100 * largest:.3g} %"
 
 
 def _seconds_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:

@@ -17,7 +17,7 @@ from fusion.comparison.differences import Difference, differences, unknown
 from fusion.comparison.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
-from fusion.rows import SUSPECT, UNSTABLE
+from fusion.rows import SUSPECT, UNSTABLE, marked
 
 SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"
@@ -256,11 +256,7 @@ def _remarks(a: Cells | None, b: Cells | None) -> Sequence[str]:
 
 
 def _doubts(side: str, cells: Cells) -> list[str]:
-    note = cells.get("note") or ""
-    if UNSTABLE not in note and SUSPECT not in note:
-        return []
-    parts = [part for part in note.split("; ") if part.startswith((UNSTABLE, SUSPECT))]
-    return [f"{side} {part}" for part in parts]
+    return [f"{side} {part}" for part in marked(cells.get("note") or "", UNSTABLE, SUSPECT)]
 
 
 def _one_sided(

@@ -13,6 +13,7 @@ from fusion import Refusal, export, journal
 from fusion.page import facts, plots, points, reproduce
 from fusion.page.plots import Drawing
 from fusion.results import TABLES, Cells, Results
+from fusion.rows import SUSPECT, UNSTABLE, marked
 
 PAGE, ROOFLINE, ATTAINMENT = "report.html", "roofline", "attainment"
 _FILES = Path(__file__).resolve().parent / "files"
@@ -153,8 +154,7 @@ def _line(
 
 def marks(note: str) -> Sequence[str]:
     """Name what a row's note says against it."""
-    begun = {part.split(":")[0] for part in note.split("; ")}
-    return [mark for mark in ("suspect", "unstable") if mark in begun]
+    return [mark for mark in (SUSPECT, UNSTABLE) if marked(note, mark)]
 
 
 def _cell(value: Any, column: Column) -> Any:
