@@ -14,17 +14,7 @@ from typing import Any
 
 from invoke import Collection, Context, Exit, task
 
-from fusion import (
-    Refusal,
-    cli,
-    history,
-    lookup,
-    progress,
-    report,
-    session,
-    terminal,
-    workspace,
-)
+from fusion import cli, history, lookup, progress, report, session, terminal, workspace
 from fusion.cli import (
     DRY_RUN,
     EVERYTHING,
@@ -42,6 +32,7 @@ from fusion.cli import (
     TO,
     Option,
 )
+from fusion.errors import Refusal
 from fusion.plan import Plan
 from fusion.report import Report
 from fusion.runner import RunError

@@ -18,7 +18,7 @@ from pathlib import Path
 from ratio import seconds
 
 from fusion import report, results, targets, workspace
-from fusion.journal import json_text
+from fusion.files import json_text
 
 LIMIT_SECONDS, LIMIT_MB, LINEAR = 5.0, 300.0, 1.2
 FEW, MANY, LEAST = 10_000, 100_000, 100

@@ -15,10 +15,11 @@ from typing import Any
 import yaml
 from tabulate import tabulate
 
-from fusion import Refusal, ceilings, cpulist, journal, machine, plan, state, targets
+from fusion import ceilings, cpulist, files, machine, plan, state, targets
 from fusion.binding import Binding
 from fusion.ceilings import Ceiling, Measured
 from fusion.command import Command
+from fusion.errors import Refusal
 from fusion.numa import Placement
 from fusion.outcome import Ending
 from fusion.process import Child
@@ -79,7 +80,7 @@ def check(file: Path, base: Path, force: bool = False) -> None:
     """Refuse, before anything is measured, what would refuse the result afterwards.
 
     Raise CalibrationError for a file that exists (unless ``force``),
-    TargetsError or DocumentError for a base that is no targets file, JournalError for a folder
+    TargetsError or DocumentError for a base that is no targets file, FileError for a folder
     that cannot be written.
     """
     if file.exists() and not force:
@@ -89,7 +90,7 @@ def check(file: Path, base: Path, force: bool = False) -> None:
     if file.is_dir():
         raise CalibrationError(f"--output {file}: expected a file to write, found a folder")
     targets.load(base)
-    journal.check_writable(file.parent)
+    files.check_writable(file.parent)
 
 
 def command(
@@ -171,7 +172,7 @@ def write(file: Path, base: Path, measured: Measured, force: bool = False) -> No
         text = merged(base.read_text(encoding="utf-8-sig"), measured)
         _check_loads(text, base, measured)
         file.parent.mkdir(parents=True, exist_ok=True)
-        journal.write(file, text)
+        files.write(file, text)
     except (OSError, Refusal) as error:
         why = str(error)
         if isinstance(error, OSError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal
+from fusion.errors import Refusal
 
 _FACTS = ("values", "min", "max", "sum", "nonneg", "nnz")
 

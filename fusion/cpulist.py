@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from fusion import Refusal
+from fusion.errors import Refusal
 
 # Five digits hold every number a kernel can give, and keep a typing error from filling memory.
 _SPAN = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")

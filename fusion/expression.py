@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Callable, Collection, Mapping
 
-from fusion import Refusal
-from fusion.document import nearest
+from fusion.errors import Refusal
 from fusion.tensors import EvaluationError, short
+from fusion.text import nearest
 from fusion.vocabulary import FUNCTIONS
 
 MAX_LENGTH, MAX_DEPTH = 10_000, 60

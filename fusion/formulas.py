@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, NoReturn, Sequence
 
-from fusion import Refusal, document
-from fusion.document import nearest
+from fusion import yamlfile
+from fusion.errors import Refusal
 from fusion.expression import Expression, ExpressionError, parse
 from fusion.tensors import EvaluationError
+from fusion.text import nearest
 
 VERSION = 1
 METRICS = {"memory": "logical_bytes", "compute": "logical_flops"}
@@ -147,7 +148,7 @@ class Catalogue:
 
 def load(path: Path) -> Catalogue:
     """Read a formula file and check all of it; raise FormulaError or DocumentError."""
-    read = document.load(Path(path))
+    read = yamlfile.load(Path(path))
     reader = _Reader(str(path))
     entries = reader.entries(read.data)
     formulas = {name: reader.formula(name, entry) for name, entry in entries.items()}

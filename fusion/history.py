@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, journal, locks, publish, repeats
-from fusion.document import nearest
+from fusion import files, journal, locks, publish, repeats
+from fusion.errors import Refusal
 from fusion.journal import Journal
+from fusion.text import nearest
 
 _LEARN_FROM = 5
 
@@ -117,13 +118,13 @@ def _published_runs(output: Path) -> set[str]:
 
 
 def _plan(kept: Journal) -> dict[str, Any]:
-    planned = journal.read_json(kept.plan)
+    planned = files.read_json(kept.plan)
     return planned if isinstance(planned, dict) else {}
 
 
 def _readable(path: Path) -> dict[str, Any]:
     try:
-        value = journal.read_json(path)
-    except journal.JournalError:
+        value = files.read_json(path)
+    except files.FileError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal
 from fusion.contract import CASE_FILE
+from fusion.files import FileError, write_json
 
 RUNS, PLAN, MANIFEST, OUTCOME, RESUMED = (
     "runs",
@@ -23,10 +21,6 @@ COMPUTE_TABLE = "fused_compute_tflops.csv"
 MEMORY_TABLE = "fused_non_compute_bandwidth.csv"
 COVERAGE_TABLE = "coverage.csv"
 REPORT_FILES = (COMPUTE_TABLE, MEMORY_TABLE, COVERAGE_TABLE, MANIFEST)
-
-
-class JournalError(Refusal):
-    """Refuse an output folder that cannot be written, or a run's folder that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -117,78 +111,13 @@ def of(output: Path, run_id: str) -> Journal:
 
 
 def create(journal: Journal, plan: Mapping[str, Any]) -> Journal:
-    """Make a run's folder and write its plan; raise JournalError when that cannot be done."""
+    """Make a run's folder and write its plan; raise FileError when that cannot be done."""
     try:
         journal.folder.mkdir(parents=True, exist_ok=False)
         write_json(journal.plan, plan)
     except OSError as error:
-        raise JournalError(
+        raise FileError(
             f"{journal.folder}: expected a folder that can be written, found: {error}; "
             "choose another with --output-dir"
         ) from error
     return journal
-
-
-def check_writable(output: Path) -> None:
-    """Refuse an output folder that could not be made or written, touching nothing."""
-    existing = next(path for path in (output, *output.parents) if path.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise JournalError(
-            f"{output}: expected a folder that can be written, found that {existing} is not one; "
-            "choose another with --output-dir"
-        )
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write strict JSON durably: NaN and infinity are a ValueError."""
-    write(path, json_text(value))
-
-
-def json_text(value: Any) -> str:
-    """Write a value as strict, readable JSON."""
-    return json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False, default=str) + "\n"
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a text file as a whole: temporary name, fsync, rename, fsync of the folder."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replace a file as a whole, as ``write`` does."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def check_format(data: Mapping[str, Any], known: int, subject: str) -> None:
-    """Refuse what a newer version of this project wrote."""
-    if data.get("format", 0) > known:
-        raise JournalError(
-            f"{subject}: expected format {known} or older, found {data['format']}; "
-            "read it with the newer version of this project that wrote it"
-        )
-
-
-def read_json(path: Path) -> Any:
-    """Read JSON that this project wrote; raise JournalError naming the file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise JournalError(f"{path}: expected JSON that a run wrote, found: {error}") from error

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from fusion import Refusal
+from fusion.errors import Refusal
 
 POLL_SECONDS = 0.2
 

@@ -7,7 +7,8 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fusion import Refusal, history, journal, publish, report, results
+from fusion import files, history, journal, publish, report, results
+from fusion.errors import Refusal
 from fusion.history import HistoryError
 from fusion.journal import COVERAGE_TABLE, MANIFEST, REPORT_FILES, Journal
 from fusion.results import TABLES, Results
@@ -62,7 +63,7 @@ def of_run(kept: Journal) -> Results:
     """Read a run: from its report files where they are up to date, else from its records."""
     if _is_fresh(kept):
         return _folder(kept.folder)
-    return results.parse(report.files(report.load(kept)))
+    return results.parse(report.file_texts(report.load(kept)))
 
 
 def home(name: str, output: Path) -> Path | None:
@@ -99,8 +100,8 @@ def _is_fresh(kept: Journal) -> bool:
 def _manifest_format(manifest: Path) -> object:
     """Return the format of a manifest; None where it is damaged, as by a full disk."""
     try:
-        found = journal.read_json(manifest)
-    except journal.JournalError:
+        found = files.read_json(manifest)
+    except files.FileError:
         return None
     return found.get("format") if isinstance(found, dict) else None
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fusion import Refusal
+from fusion.errors import Refusal
 from fusion.results import TABLES, Cells, Key, Results
 
 _WORTH = {"PASSED": 2, "PARTIAL": 1}

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fusion import Refusal, cpulist
+from fusion import cpulist
 from fusion.binding import Binding, prefix, probe
 from fusion.cpulist import CpuListError
+from fusion.errors import Refusal
 from fusion.topology import Node, Topology, topology
 
 __all__ = [

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fusion import journal
+from fusion import files
 from fusion.records import Records
 
 # History of outcome.json's format, newest last:
@@ -164,8 +164,8 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Outcome:
-    """Read an outcome back; raise JournalError for a format that this version does not know."""
-    journal.check_format(data, OUTCOME_FORMAT, f"outcome of {data.get('operator')}")
+    """Read an outcome back; raise FileError for a format that this version does not know."""
+    files.check_format(data, OUTCOME_FORMAT, f"outcome of {data.get('operator')}")
     return Outcome(**{**data, "attempts": tuple(Tried(**tried) for tried in data["attempts"])})
 
 

@@ -10,9 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, command, journal, numa, settings
+from fusion import command, files, journal, numa, settings
 from fusion import targets as targets_file
 from fusion.command import Command
+from fusion.errors import Refusal
 from fusion.formulas import Catalogue, Formula
 from fusion.journal import Journal
 from fusion.settings import Settings
@@ -351,8 +352,8 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Plan:
-    """Read a plan back; raise JournalError for a format that this version does not know."""
-    journal.check_format(data, PLAN_FORMAT, f"plan of run {data.get('run_id')}")
+    """Read a plan back; raise FileError for a format that this version does not know."""
+    files.check_format(data, PLAN_FORMAT, f"plan of run {data.get('run_id')}")
     return Plan(
         **{
             **data,

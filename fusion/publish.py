@@ -12,24 +12,24 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from fusion import journal
+from fusion import files
 
 CURRENT = "published"
 STATES = "states"
 
 
-def publish(output: Path, files: Mapping[str, str]) -> Path:
-    """Make ``files`` (names to texts) the published set; return the folder of the new state."""
+def publish(output: Path, texts: Mapping[str, str]) -> Path:
+    """Make ``texts`` (names to texts) the published set; return the folder of the new state."""
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     state = output / STATES / name
     state.mkdir(parents=True)
-    for file, text in files.items():
-        journal.write(state / file, text)
-    journal.sync_folder(state.parent)
+    for file, text in texts.items():
+        files.write(state / file, text)
+    files.sync_folder(state.parent)
     _link(output / CURRENT, Path(STATES, name))
-    for file in files:
+    for file in texts:
         _link(output / file, Path(CURRENT, file))
-    journal.sync_folder(output)
+    files.sync_folder(output)
     return state
 
 

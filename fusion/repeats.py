@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusion import journal
+from fusion import files
 from fusion.journal import Journal
 from fusion.outcome import RESULTS
 
@@ -27,7 +27,7 @@ def done(kept: Journal, operator: str, repeat: int) -> list[int]:
 def status(kept: Journal, operator: str, index: int) -> str | None:
     """Return how a repeat ended, None where it has no readable outcome."""
     try:
-        found = journal.read_json(kept.outcome(operator, index))
-    except journal.JournalError:
+        found = files.read_json(kept.outcome(operator, index))
+    except files.FileError:
         return None
     return found.get("status") if isinstance(found, dict) else None

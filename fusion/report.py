@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fusion import journal, outcome, plan, records, repeats, rows
+from fusion import files, outcome, plan, records, repeats, rows
 from fusion.journal import COMPUTE_TABLE, COVERAGE_TABLE, MANIFEST, MEMORY_TABLE, Attempt, Journal
 from fusion.outcome import Outcome
 from fusion.plan import Job, Plan
@@ -80,7 +80,7 @@ class Report:
 
 def load(kept: Journal) -> Report:
     """Read a run's folder, finished or not; operators without an outcome are NOT_RUN."""
-    planned = plan.from_json(journal.read_json(kept.plan))
+    planned = plan.from_json(files.read_json(kept.plan))
     found = [_operator_or_why_not(job, planned, kept) for job in planned.jobs]
     left_out = [_left_out(item, planned) for item in planned.left_out]
     return Report(
@@ -142,7 +142,7 @@ def _operator(job: Job, planned: Plan, kept: Journal) -> _Part:
 
 
 def _repeat(job: Job, kept: Journal, index: int) -> _Repeat:
-    ended = outcome.from_json(journal.read_json(kept.outcome(job.operator, index)))
+    ended = outcome.from_json(files.read_json(kept.outcome(job.operator, index)))
     attempt = kept.attempt(job.operator, ended.counts, index)
     return _Repeat(ended, records.read(attempt), attempt)
 
@@ -249,7 +249,7 @@ def manifest(report: Report) -> dict[str, Any]:
         **described,
         "format": MANIFEST_FORMAT,
         "conditions": conditions(report.plan),
-        "resumed": journal.read_json(resumed) if resumed.exists() else [],
+        "resumed": files.read_json(resumed) if resumed.exists() else [],
         "runs": {
             report.plan.run_id: {
                 "created": report.plan.created,
@@ -291,13 +291,13 @@ def conditions(planned: Plan) -> dict[str, Any]:
     }
 
 
-def files(report: Report) -> dict[str, str]:
+def file_texts(report: Report) -> dict[str, str]:
     """Return the four report files as texts, by name."""
     return {
         COMPUTE_TABLE: table(rows.COMPUTE_COLUMNS, (row.cells() for row in report.of("compute"))),
         MEMORY_TABLE: table(rows.MEMORY_COLUMNS, (row.cells() for row in report.of("memory"))),
         COVERAGE_TABLE: table(COVERAGE_COLUMNS, map(asdict, report.coverage)),
-        MANIFEST: journal.json_text(manifest(report)),
+        MANIFEST: files.json_text(manifest(report)),
     }
 
 
@@ -312,5 +312,5 @@ def table(columns: Iterable[str], lines: Iterable[Mapping[str, Any]]) -> str:
 
 def save(report: Report, kept: Journal) -> None:
     """Write the four files into the run's folder."""
-    for name, text in files(report).items():
-        journal.write(kept.folder / name, text)
+    for name, text in file_texts(report).items():
+        files.write(kept.folder / name, text)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fusion import journal, report
+from fusion import files, report
 from fusion import rows as tables
 from fusion.journal import COMPUTE_TABLE, COVERAGE_TABLE, MANIFEST, MEMORY_TABLE
 
@@ -34,17 +34,17 @@ class Results:
     manifest: Mapping[str, Any]
 
 
-def parse(files: Mapping[str, str]) -> Results:
+def parse(texts: Mapping[str, str]) -> Results:
     """Read a set from the texts of its four files.
 
-    Raise JournalError for a newer format, ValueError, KeyError or csv.Error for a damaged file.
+    Raise FileError for a newer format, ValueError, KeyError or csv.Error for a damaged file.
     """
-    manifest = json.loads(files[MANIFEST])
+    manifest = json.loads(texts[MANIFEST])
     if not isinstance(manifest, dict):
         raise ValueError(f"{MANIFEST}: expected an object, found {type(manifest).__name__}")
-    journal.check_format(manifest, report.MANIFEST_FORMAT, MANIFEST)
-    rows = {key: cells for table in TABLES for key, cells in table_rows(table, files[table])}
-    coverage = {cells["operator"]: cells for cells in _cells(files[COVERAGE_TABLE])}
+    files.check_format(manifest, report.MANIFEST_FORMAT, MANIFEST)
+    rows = {key: cells for table in TABLES for key, cells in table_rows(table, texts[table])}
+    coverage = {cells["operator"]: cells for cells in _cells(texts[COVERAGE_TABLE])}
     return Results(rows, coverage, manifest)
 
 
@@ -75,7 +75,7 @@ def has_rates(results: Results) -> bool:
     return any(name.startswith("achieved_") for cells in results.rows.values() for name in cells)
 
 
-def files(results: Results) -> dict[str, str]:
+def file_texts(results: Results) -> dict[str, str]:
     """Write a set as the texts of its four files."""
     texts = {
         table: report.table(
@@ -86,7 +86,7 @@ def files(results: Results) -> dict[str, str]:
     return {
         **texts,
         COVERAGE_TABLE: report.table(report.COVERAGE_COLUMNS, results.coverage.values()),
-        MANIFEST: journal.json_text(results.manifest),
+        MANIFEST: files.json_text(results.manifest),
     }
 
 

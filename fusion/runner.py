@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusion import journal, outcome, plan, records, repeats, state
+from fusion import files, outcome, plan, records, repeats, state
 from fusion.command import Command
 from fusion.contract import UNWRITABLE
 from fusion.journal import Attempt, Journal
@@ -108,7 +108,7 @@ class Runner:
             before=before,
             after=self._state(job) | {"own_seconds": _cpu_seconds(tried)},
         )
-        journal.write_json(self.kept.outcome(job.operator, repeat), outcome.to_json(concluded))
+        files.write_json(self.kept.outcome(job.operator, repeat), outcome.to_json(concluded))
         self.listen(Event("ended", job, tried[-1].dtype, attempt, outcome=concluded, repeat=repeat))
 
     def _dtypes(self, job: Job, repeat: int) -> tuple[str | None, ...]:
@@ -133,14 +133,14 @@ class Runner:
             "shell": command.shell(),
             "started": plan.now(),
         }
-        journal.write_json(attempt.command, facts)
+        files.write_json(attempt.command, facts)
         child = Child(command, self.environ, attempt.output, self.plan.value("timeout"))
         self._children.add(child)
         while (ending := child.poll()) is None:
             yield
         self._children.discard(child)
         attempt.adopt_record()
-        journal.write_json(attempt.command, {**facts, "ended": plan.now(), "ending": vars(ending)})
+        files.write_json(attempt.command, {**facts, "ended": plan.now(), "ending": vars(ending)})
         if ending.returncode == UNWRITABLE:
             raise RunError(f"{attempt.cases}: could not be written: {last_line(attempt)}")
         return outcome.judge(records.read(attempt), ending, last_line(attempt)), ending
@@ -157,7 +157,7 @@ class Runner:
         return self._outcome(operator, repeat).attempts
 
     def _outcome(self, operator: str, repeat: int) -> Outcome:
-        return outcome.from_json(journal.read_json(self.kept.outcome(operator, repeat)))
+        return outcome.from_json(files.read_json(self.kept.outcome(operator, repeat)))
 
     def _stop(self) -> None:
         for child in self._children:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fusion import (
-    Refusal,
     __version__,
+    files,
     formulas,
     history,
     journal,
@@ -31,6 +31,7 @@ from fusion import (
     workspace,
 )
 from fusion import publish as publishing
+from fusion.errors import Refusal
 from fusion.formulas import Catalogue
 from fusion.journal import Journal
 from fusion.plan import Plan, Request
@@ -85,7 +86,7 @@ class Watcher:
 def prepare(options: Options, around: Surroundings) -> Plan:
     """Check everything that can be checked and plan the run, touching nothing on disk."""
     chosen = _settings(options, around)
-    journal.check_writable(chosen.output_dir)
+    files.check_writable(chosen.output_dir)
     places, catalogue, found = survey(options, around)
     placement = numa.place(numa.topology(), chosen.numa_nodes, chosen.omp_threads, chosen.jobs)
     return plan.make(
@@ -140,7 +141,7 @@ def resume(
     Raise ResumeError, naming each difference, when the formulas, the targets, the suite or the
     machine are not those of the plan; ``force`` goes on and keeps the differences.
     """
-    planned = plan.from_json(journal.read_json(kept.plan))
+    planned = plan.from_json(files.read_json(kept.plan))
     before = report.load(kept)
     again = _not_passed(before) if failed else ()
     if not work_left(before, failed):
@@ -192,7 +193,7 @@ def publish(finished: Report) -> Path:
     """Make a report the published set of its output folder; return the output folder."""
     output = _output_of(finished)
     with locks.exclusive(output / ".publish.lock"):
-        publishing.publish(output, report.files(finished))
+        publishing.publish(output, report.file_texts(finished))
     return output
 
 
@@ -201,7 +202,7 @@ def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
     from fusion import merge
 
     incoming = [_as_set(report.load(lookup.run(run, output))) for run in runs]
-    journal.check_writable(output)
+    files.check_writable(output)
     with nullcontext() if dry_run else locks.exclusive(output / ".publish.lock"):
         state = _published(output)
         changes: list[str] = []
@@ -209,7 +210,7 @@ def fold(runs: Iterable[str], output: Path, dry_run: bool) -> list[str]:
             effect = merge.fold(state, run)
             state, changes = effect.merged, [*changes, *effect.changes]
         if changes and state is not None and not dry_run:
-            publishing.publish(output, results.files(state))
+            publishing.publish(output, results.file_texts(state))
     return changes
 
 
@@ -278,7 +279,7 @@ def export_formulas(file: str, around: Surroundings) -> Path:
     path = (around.folder / file).absolute()
     text = markdown.render(formulas.load(workspace.formula_file(around.environ)))
     try:
-        journal.write(path, text)
+        files.write(path, text)
     except OSError as error:
         raise Refusal(f"{path}: expected a file that can be written, found: {error}") from error
     return path
@@ -312,15 +313,15 @@ def _measured(
                 finally:
                     finished = report.load(kept)
                     report.save(finished, kept)
-                    journal.write(kept.junit, export.junit(_as_set(finished)))
+                    files.write(kept.junit, export.junit(_as_set(finished)))
     return finished
 
 
 def _note_resumption(kept: Journal, is_new: bool, differing: Iterable[str]) -> None:
     if not is_new:
-        earlier = journal.read_json(kept.resumed) if kept.resumed.exists() else []
+        earlier = files.read_json(kept.resumed) if kept.resumed.exists() else []
         note = {"when": plan.now(), "differences": list(differing)}
-        journal.write_json(kept.resumed, [*earlier, note])
+        files.write_json(kept.resumed, [*earlier, note])
 
 
 def _node_ids(planned: Plan) -> list[int]:
@@ -351,7 +352,7 @@ def _published(output: Path) -> Results | None:
 
 
 def _as_set(found: Report) -> Results:
-    return results.parse(report.files(found))
+    return results.parse(report.file_texts(found))
 
 
 def _settings(options: Options, around: Surroundings) -> settings.Settings:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal
+from fusion.errors import Refusal
 from fusion.numa import MAX_OMP_THREADS, parse_nodes
 
 MODES = ("kernel", "operator", "wrapper", "cudagraph")

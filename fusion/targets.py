@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, ceilings, cpulist, document
+from fusion import ceilings, cpulist, yamlfile
 from fusion.ceilings import KERNELS, Ceiling, Measured
 from fusion.cpulist import CpuListError
+from fusion.errors import Refusal
 
 VERSION = 1
 _TOP_KEYS = {"version", "scale", "memory", "defaults", "pipelines", "measured"}
@@ -137,7 +138,7 @@ class Targets:
 
 def load(path: Path) -> Targets:
     """Read a targets file; raise TargetsError naming the file and the entry that is wrong."""
-    read = document.load(path)
+    read = yamlfile.load(path)
     reader = _Reader(str(path))
     data = reader.mapping(read.data, "the file", _TOP_KEYS)
     if data.get("version") != VERSION:

@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from fusion import Refusal
+from fusion.errors import Refusal
 
 
 class EvaluationError(Refusal):

@@ -18,6 +18,7 @@ from fusion.report import Coverage, Report
 from fusion.rows import Row
 from fusion.runner import Event
 from fusion.suite import Suite
+from fusion.text import number, shortened
 
 _UNITS = {"compute": "TFLOPS", "memory": "GB/s"}
 _SHAPE_WIDTH, _REASON_WIDTH, _LINE_WIDTH = 44, 110, 140
@@ -201,21 +202,6 @@ def operators(catalogue: Catalogue, suite: Suite) -> str:
         headers=["operator", "category", "formula", "default dtype", "benchmark"],
         disable_numparse=True,
     )
-
-
-def shortened(text: str, width: int) -> str:
-    """Put a text on one line of at most ``width`` characters."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
-
-
-def number(value: float | None, unit: str = "") -> str:
-    """Write four significant digits and a unit; '-' for an unknown."""
-    if value is None:
-        return "-"
-    digits = max(0, 3 - math.floor(math.log10(abs(value)))) if 0 < abs(value) < 1e4 else 0
-    text = f"{value:.{min(digits, 6)}f}" if abs(value) >= 1e-3 or value == 0 else f"{value:.3g}"
-    return f"{text} {unit}".rstrip()
 
 
 def _marks(row: Row) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusion import Refusal
+from fusion.errors import Refusal
 
 PACKAGE = Path(__file__).resolve().parent
 EMBEDDED = PACKAGE / "embedded"

@@ -12,7 +12,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fusion"
 # Each layer may import those before it and its own.
 LAYERS = (
-    ("armcores", "ceilings", "contract", "cpulist", "document", "state", "stopping", "locks"),
+    ("errors", "text"),
+    ("files", "yamlfile"),
+    ("armcores", "ceilings", "contract", "cpulist", "state", "stopping", "locks"),
     ("machine", "tensors", "topology", "written"),
     ("vocabulary",),
     ("expression", "cases"),
@@ -39,7 +41,9 @@ APART = {"audit"}
 CHILD = (
     "__init__",
     "contract",
-    "document",
+    "errors",
+    "text",
+    "yamlfile",
     "tensors",
     "written",
     "vocabulary",

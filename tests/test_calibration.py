@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 import yaml
 
-from fusion import Refusal, calibration, locks, machine, numa, session, targets
+from fusion import calibration, locks, machine, numa, session, targets
 from fusion.calibration import CalibrationError, Effort
 from fusion.ceilings import KERNELS, Ceiling, Measured
+from fusion.errors import Refusal
 from fusion.numa import Binding, Placement
 from fusion.session import Watcher
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion import Refusal, cpulist
+from fusion import cpulist
 from fusion.cpulist import CpuListError
+from fusion.errors import Refusal
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import hashlib
 
 import pytest
 
-from fusion import document
-from fusion.document import DocumentError
+from fusion import text, yamlfile
+from fusion.yamlfile import DocumentError
 
 
 def load(tmp_path, content):
     path = tmp_path / "file.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return document.load(path)
+    return yamlfile.load(path)
 
 
 def test_values_come_with_the_digest_of_their_bytes(tmp_path):
@@ -48,7 +48,7 @@ def test_damage_is_refused_with_file_and_place(tmp_path, content, told):
 def test_missing_file_is_refused(tmp_path):
     """A file that is not there is an error with its name."""
     with pytest.raises(DocumentError, match="nowhere"):
-        document.load(tmp_path / "nowhere.yaml")
+        yamlfile.load(tmp_path / "nowhere.yaml")
 
 
 def test_merged_mapping_may_be_overridden(tmp_path):
@@ -59,5 +59,5 @@ def test_merged_mapping_may_be_overridden(tmp_path):
 
 def test_nearest_name_is_suggested():
     """An unknown name is answered with the one it resembles, if any."""
-    assert document.nearest("silu_and_mull", ["silu_and_mul"]) == " (did you mean silu_and_mul?)"
-    assert document.nearest("x", ["silu_and_mul"]) == ""
+    assert text.nearest("silu_and_mull", ["silu_and_mul"]) == " (did you mean silu_and_mul?)"
+    assert text.nearest("x", ["silu_and_mul"]) == ""

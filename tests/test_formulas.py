@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion import Refusal, formulas
+from fusion import formulas
+from fusion.errors import Refusal
 from fusion.formulas import FormulaError, UnknownOperator
 
 ENTRY = """version: 1

@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from fusion import Refusal, journal, lookup, results, session
+from fusion import journal, lookup, results, session
+from fusion.errors import Refusal
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_results_survive_being_written_and_read(ran):
     """Parsing what was written gives the same set."""
     _, found = ran
     read = lookup.of_run(found.journal)
-    assert results.parse(results.files(read)) == read
+    assert results.parse(results.file_texts(read)) == read
 
 
 HEAD = "operator,dtype,shape,latency_ms\n"

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from fusion import journal, merge, publish, report, results, session
+from fusion import files, journal, merge, publish, report, results, session
 from fusion.merge import MergeError
 
 
@@ -75,7 +75,7 @@ def test_merging_twice_changes_nothing(bench):
 def test_order_of_merging_does_not_matter(bench):
     """An older run does not replace a newer one, whenever it is merged."""
     older, newer = bench.run("good"), bench.run("good")
-    sets = [results.parse(report.files(run)) for run in (older, newer)]
+    sets = [results.parse(report.file_texts(run)) for run in (older, newer)]
     sets[0].manifest["runs"][older.plan.run_id]["created"] = "2000-01-01T00:00:00+00:00"
     forward = merge.fold(sets[0], sets[1]).merged
     backward = merge.fold(sets[1], sets[0]).merged
@@ -124,7 +124,7 @@ def test_dry_run_shows_the_effect_and_writes_nothing(bench):
 def test_set_of_a_newer_version_is_refused(bench):
     """A published set of a newer format is not touched."""
     first = bench.run("good")
-    files = report.files(first)
-    newer = {**json.loads(files["run.json"]), "format": report.MANIFEST_FORMAT + 1}
-    with pytest.raises(journal.JournalError, match="newer version"):
-        results.parse({**files, "run.json": json.dumps(newer)})
+    texts = report.file_texts(first)
+    newer = {**json.loads(texts["run.json"]), "format": report.MANIFEST_FORMAT + 1}
+    with pytest.raises(files.FileError, match="newer version"):
+        results.parse({**texts, "run.json": json.dumps(newer)})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fusion import Refusal
 from fusion.binding import Binding
+from fusion.errors import Refusal
 from fusion.numa import NumaError, Placement, bindings, parse_nodes, place
 from fusion.topology import Node, Topology, topology
 

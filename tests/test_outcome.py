@@ -8,7 +8,7 @@ import math
 import pytest
 
 from fusion import outcome, records
-from fusion.journal import JournalError
+from fusion.files import FileError
 from fusion.outcome import Ending, Tried
 from fusion.records import Case, Records
 
@@ -170,7 +170,7 @@ def test_outcome_survives_its_file():
     found = concluded(tried(0, "FAILED"), tried(1, "PASSED", 2))
     data = json.loads(json.dumps(outcome.to_json(found)))
     assert outcome.from_json(data) == found
-    with pytest.raises(JournalError, match="newer version"):
+    with pytest.raises(FileError, match="newer version"):
         outcome.from_json({**data, "format": outcome.OUTCOME_FORMAT + 1})
 
 

@@ -25,7 +25,7 @@ def reported(everything, tmp_path_factory):
     """A report of the run of all small operators, with a compute operator among them."""
     _, found = everything
     folder = tmp_path_factory.mktemp("report")
-    made = page.files(lookup.of_run(found.journal))
+    made = page.contents(lookup.of_run(found.journal))
     for name, data in made.items():
         (folder / name).write_bytes(data)
     return found, folder
@@ -246,7 +246,7 @@ def many(everything, tmp_path):
     found = lookup.of_run(everything[1].journal)
     key, cells = next(iter(found.rows.items()))
     rows = {(*key[:3], str(i), 0): {**cells, "shape": str(i)} for i in range(1000)}
-    made = page.files(results.Results(rows, found.coverage, found.manifest))
+    made = page.contents(results.Results(rows, found.coverage, found.manifest))
     (tmp_path / page.PAGE).write_bytes(made[page.PAGE])
     return tmp_path
 
@@ -257,7 +257,7 @@ def test_texts_of_results_cannot_break_the_page(browser, everything, tmp_path):
     evil = "</script><img src=x onerror=\"document.title='broken'\">"
     rows = {key: {**cells, "note": evil, "shape": evil} for key, cells in found.rows.items()}
     coverage = {name: {**line, "reason": evil} for name, line in found.coverage.items()}
-    made = page.files(results.Results(rows, coverage, found.manifest))
+    made = page.contents(results.Results(rows, coverage, found.manifest))
     (tmp_path / page.PAGE).write_bytes(made[page.PAGE])
     browser.get((tmp_path / page.PAGE).as_uri())
     assert set(column(browser, place("shape"))) == {evil}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusion import plan
-from fusion.journal import JournalError
+from fusion.files import FileError
 from fusion.numa import Binding
 from fusion.plan import Job, PlanError
 
@@ -233,7 +233,7 @@ def test_plan_survives_its_file(bench):
 def test_plan_of_a_newer_format_is_refused(bench):
     """A plan that a newer version saved is not guessed at."""
     data = plan.to_json(bench.plan("good"))
-    with pytest.raises(JournalError, match=f"plan of run {data['run_id']}.*newer version"):
+    with pytest.raises(FileError, match=f"plan of run {data['run_id']}.*newer version"):
         plan.from_json({**data, "format": plan.PLAN_FORMAT + 1})
 
 

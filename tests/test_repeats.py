@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from fusion import Refusal, history, report, session
+from fusion import history, report, session
+from fusion.errors import Refusal
 
 
 def measured(bench, *operators, repeat="3"):

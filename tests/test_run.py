@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fusion import Refusal, report, rows, session, terminal
+from fusion import report, rows, session, terminal
+from fusion.errors import Refusal
 
 
 def coverage(finished, operator):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fusion import history, journal, locks, plan, report, session
+from fusion import files, history, journal, locks, plan, report, session
 from fusion.runner import RunError
 from fusion.session import ResumeError, Watcher
 
@@ -167,7 +167,7 @@ def test_full_disk_at_any_write_stops_the_run_and_loses_nothing(bench, monkeypat
         try:
             session.execute(planned, bench.around.environ)
             break
-        except (RunError, OSError, journal.JournalError):
+        except (RunError, OSError, files.FileError):
             pass
         finally:
             monkeypatch.setattr(os, "fsync", fsync)
@@ -281,9 +281,9 @@ def test_newest_unfinished_run_is_found(bench):
 def test_plan_of_a_newer_version_is_refused(bench):
     """A reader that meets a newer format says so."""
     kept = interrupted(bench)
-    saved = journal.read_json(kept.plan)
-    journal.write_json(kept.plan, {**saved, "format": plan.PLAN_FORMAT + 1})
-    with pytest.raises(journal.JournalError, match="newer version"):
+    saved = files.read_json(kept.plan)
+    files.write_json(kept.plan, {**saved, "format": plan.PLAN_FORMAT + 1})
+    with pytest.raises(files.FileError, match="newer version"):
         session.resume(kept, bench.around.environ)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion import formulas, history, suite, terminal
+from fusion import formulas, history, suite, terminal, text
 
 
 def line_of(text, name):
@@ -20,7 +20,7 @@ def line_of(text, name):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "written"),
     [
         (None, "-"),
         (0, "0"),
@@ -34,30 +34,30 @@ def line_of(text, name):
         (-2.5, "-2.500"),
     ],
 )
-def test_numbers_have_four_significant_digits(value, text):
+def test_numbers_have_four_significant_digits(value, written):
     """A number is as long as it is significant, and an unknown is a dash."""
-    assert terminal.number(value) == text
+    assert text.number(value) == written
 
 
 @given(st.floats(1e-3, 9999))
 def test_number_is_within_its_last_digit(value):
     """What is shown differs from the value by less than a thousandth of it."""
-    assert float(terminal.number(value)) == pytest.approx(value, rel=1e-3)
+    assert float(text.number(value)) == pytest.approx(value, rel=1e-3)
 
 
 def test_number_carries_its_unit():
     """A unit follows a number and an unknown has none."""
-    assert terminal.number(30.72, "GB/s") == "30.72 GB/s"
-    assert terminal.number(None, "GB/s") == "-"
+    assert text.number(30.72, "GB/s") == "30.72 GB/s"
+    assert text.number(None, "GB/s") == "-"
 
 
 @given(st.text(), st.integers(2, 30))
-def test_shortened_text_is_one_line_of_that_width(text, width):
+def test_shortened_text_is_one_line_of_that_width(words, width):
     """A reason never breaks a table, and is cut visibly."""
-    short = terminal.shortened(text, width)
+    short = text.shortened(words, width)
     assert len(short) <= width
     assert len(short.splitlines()) <= 1
-    flat = " ".join(text.split())
+    flat = " ".join(words.split())
     assert short == flat or (short.endswith("…") and flat.startswith(short[:-1]))
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from fusion import Refusal, suite
+from fusion import suite
 from fusion.audit import signature
 from fusion.audit.signature import Signature
+from fusion.errors import Refusal
 from fusion.formulas import Catalogue, Formula
 from fusion.suite import Benchmark, Suite
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fusion import Refusal, formulas, suite
+from fusion import formulas, suite
 from fusion.audit import observation
 from fusion.audit.observation import Journal
 from fusion.audit.plan import VARIABLE, Plan, Target
 from fusion.audit.verdict import Finding, could_not_run, judge
+from fusion.errors import Refusal
 
 _HERE = Path(__file__).resolve().parent
 SHAPES = _HERE / "shapes.yaml"

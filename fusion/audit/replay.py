@@ -11,9 +11,9 @@ from tabulate import tabulate
 
 from fusion import cases
 from fusion.cases import Call
-from fusion.document import nearest
 from fusion.formulas import Catalogue, FormulaError
 from fusion.tensors import EvaluationError, total_bytes
+from fusion.text import nearest
 
 _UNITS = {"logical_flops": "FLOP", "logical_bytes": "byte"}
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, cli, formulas, journal, session, suite, workspace
+from fusion import cli, files, formulas, session, suite, workspace
 from fusion.audit import document, drift, proof, record, replay, report
 from fusion.audit.verdict import Finding
+from fusion.errors import Refusal
 from fusion.formulas import Catalogue
 from fusion.session import Surroundings
 from fusion.workspace import Workspace
@@ -83,6 +84,6 @@ def _told(found: Sequence[Finding], in_detail: bool) -> str:
 
 def _documented(catalogue: Catalogue, places: Workspace, found: Sequence[Finding]) -> Path:
     text = report.as_json(found, suite.revision(places.suite))
-    journal.write(DOCUMENTS / "verdicts.json", text)
-    journal.write(DOCUMENTS / "formulas.md", document.render(catalogue, json.loads(text)))
+    files.write(DOCUMENTS / "verdicts.json", text)
+    files.write(DOCUMENTS / "formulas.md", document.render(catalogue, json.loads(text)))
     return DOCUMENTS / "formulas.md"

@@ -12,7 +12,7 @@ from fusion.comparison.verdict import (
     Comparison,
     Row,
 )
-from fusion.document import nearest
+from fusion.text import nearest
 
 MISSING, UNTOLD = "missing", "untold"
 FAILURES = (SLOWER, FASTER, MISSING, UNTOLD)

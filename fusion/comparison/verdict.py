@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusion import Refusal
 from fusion.comparison.differences import Difference, differences, unknown
 from fusion.comparison.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
+from fusion.errors import Refusal
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
 from fusion.rows import SUSPECT, UNSTABLE, marked

@@ -13,7 +13,7 @@ from tabulate import tabulate
 
 from fusion.comparison import verdict
 from fusion.comparison.verdict import Comparison, Measurement, Row, States, Summary
-from fusion.terminal import number, shortened
+from fusion.text import number, shortened
 
 # History of the JSON form, newest last:
 # 1  first.

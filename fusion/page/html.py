@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusion import Refusal, export, journal
+from fusion import export, files
+from fusion.errors import Refusal
 from fusion.page import facts, plots, points, reproduce
 from fusion.page.plots import Drawing
 from fusion.results import TABLES, Cells, Results
@@ -59,11 +60,11 @@ COLUMNS = (
 
 def write(results: Results, folder: Path) -> Path:
     """Write the page and its plots into a folder; return the page, or raise PageError."""
-    made = files(results)
+    made = contents(results)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in made.items():
-            journal.write_bytes(folder / name, data)
+            files.write_bytes(folder / name, data)
     except OSError as error:
         raise PageError(
             f"{folder}: expected a folder that can be written, found: {error}; "
@@ -72,7 +73,7 @@ def write(results: Results, folder: Path) -> Path:
     return folder / PAGE
 
 
-def files(results: Results) -> dict[str, bytes]:
+def contents(results: Results) -> dict[str, bytes]:
     """Return the page and its plots, as SVG and PNG, by file name."""
     placed, summed = points.points(results), points.attainments(results)
     roofline = plots.roofline(placed, points.roofs(results))

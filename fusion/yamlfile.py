@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any
 
 import yaml
 
-from fusion import Refusal
+from fusion.errors import Refusal
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -76,9 +75,3 @@ def _parsed(path: Path, content: bytes) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         told = " ".join(str(error).split()) or type(error).__name__
         raise DocumentError(f"{path}: expected UTF-8 YAML, found: {told}") from error
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ' (did you mean x?)' for the known name nearest to an unknown one, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
