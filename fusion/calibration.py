@@ -23,7 +23,7 @@ from fusion.errors import Refusal
 from fusion.numa import Placement
 from fusion.outcome import Ending
 from fusion.process import Child
-from fusion.spread import LARGEST_FOREIGN_SHARE
+from fusion.stability import LARGEST_FOREIGN_SHARE
 
 SCRIPT = Path(__file__).resolve().parent / "embedded" / "ceilings.py"
 TIME_LIMIT_SECONDS = 1800.0

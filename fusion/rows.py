@@ -11,10 +11,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusion import cpulist, spread
+from fusion import cpulist, stability
 from fusion.outcome import Outcome
 from fusion.plan import Job, Plan
 from fusion.records import Case, is_latency
+from fusion.stats import spread
 
 _SHARED_HEAD = (
     "operator",
@@ -308,7 +309,7 @@ def _doubts(samples: Sequence[Sample], plan: Plan) -> list[str]:
     doubts = [
         spread.too_wide(latencies),
         spread.too_short(spread.median(latencies), step),
-        spread.disturbed([sample.outcome for sample in samples]),
-        spread.throttled([sample.outcome for sample in samples]),
+        stability.disturbed([sample.outcome for sample in samples]),
+        stability.throttled([sample.outcome for sample in samples]),
     ]
     return [doubt for doubt in doubts if doubt is not None]

@@ -1,49 +1,43 @@
-"""The direction of imports, and what runs in the child, are part of the design."""
+"""The house: which package may import which, and what runs in the child."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "fusion"
-# Each layer may import those before it and its own.
-LAYERS = (
-    ("errors", "text"),
-    ("files", "yamlfile"),
-    ("armcores", "ceilings", "contract", "cpulist", "state", "stopping", "locks"),
-    ("machine", "tensors", "topology", "written"),
-    ("vocabulary",),
-    ("expression", "cases"),
-    ("formulas", "markdown", "binding"),
-    ("numa", "targets", "suite", "workspace", "journal", "plugin"),
-    ("settings", "command", "examination"),
-    ("plan", "doctor"),
-    ("records", "estimate"),
-    ("outcome",),
-    ("process", "repeats", "spread"),
-    ("runner", "rows", "calibration"),
-    ("report", "publish"),
-    ("results",),
-    ("history", "merge"),
-    ("terminal",),
-    ("lookup", "export", "comparison"),
-    ("page",),
-    ("session",),
-    ("cli", "live"),
-    ("progress",),
-)
-# The proof of the formulas has an order of its own.
-APART = {"audit"}
+GROUND = {"errors", "text", "files", "yamlfile", "stats"}
+# Package or ground module -> what it may import of the product, beside itself.
+ALLOWED = {
+    "errors": set(),
+    "text": set(),
+    "files": {"errors", "text"},
+    "yamlfile": {"errors", "text"},
+    "stats": set(),
+    "formulas": {"errors", "text", "yamlfile"},
+    "machine": {"errors", "text", "files", "stats"},
+    "suite": {"errors", "text", "files"},
+    "store": {"errors", "text", "files", "machine"},
+    "plan": GROUND | {"formulas", "machine", "suite", "store"},
+    "run": GROUND | {"formulas", "machine", "store", "plan"},
+    "results": GROUND | {"machine", "store", "plan"},
+    "audit": GROUND | {"formulas", "suite"},
+    "show": GROUND | {"formulas", "machine", "suite", "store", "plan", "results"},
+    "commands": GROUND
+    | {"formulas", "machine", "suite", "store", "plan", "run", "results", "audit", "show"},
+}
+HOUSE = [name for name in ALLOWED if name in GROUND or (PACKAGE / name).is_dir()]
 CHILD = (
     "__init__",
-    "contract",
     "errors",
     "text",
     "yamlfile",
+    "contract",
     "tensors",
     "written",
     "vocabulary",
@@ -53,61 +47,88 @@ CHILD = (
 )
 
 
+def sources(package: str) -> list[Path]:
+    """List the files of a package, or that of a ground module."""
+    module = PACKAGE / f"{package}.py"
+    return [module] if module.exists() else sorted((PACKAGE / package).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path) for path in PACKAGE.rglob("*.py")}
+
+
 def imports(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
-    found = set()
-    for node in ast.walk(tree):
+    """List the modules that a file imports, wherever in it, by their full names."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module == "fusion":
-            found |= {f"fusion.{alias.name}" for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
-    return found
+            # The embedded suite imports beside itself as FlagGems' does; it knows nothing else.
+            module = node.module or "" if node.level == 0 else "fusion.suite.embedded"
+            names |= {
+                full if (full := f"{module}.{alias.name}") in MODULES else module
+                for alias in node.names
+            }
+    return names
 
 
-def own(path: Path) -> set[str]:
+def packages(path: Path) -> set[str]:
+    """List the packages and ground modules of the product that a file imports."""
     names = {name.split(".")[1] for name in imports(path) if name.startswith("fusion.")}
-    return {name for name in names if files(name)}
+    return names & set(HOUSE)
 
 
-def files(name: str) -> list[Path]:
-    """List the file of a module, or those of a package that has a layer."""
-    module = PACKAGE / f"{name}.py"
-    return [module] if module.exists() else sorted((PACKAGE / name).glob("*.py"))
+@pytest.mark.parametrize("package", HOUSE)
+def test_packages_import_what_the_table_allows(package):
+    """No package imports one that it must not know."""
+    for path in sources(package):
+        assert packages(path) - {package} <= ALLOWED[package], path.relative_to(ROOT)
 
 
-def level(name: str) -> int:
-    return next(index for index, layer in enumerate(LAYERS) if name in layer)
+@pytest.mark.parametrize("package", HOUSE)
+def test_modules_of_a_package_import_in_no_circle(package):
+    """The files of a package have an order in which each imports earlier ones only."""
+    waiting = {
+        module_name(path): {name for name in imports(path) if name.startswith(f"fusion.{package}.")}
+        for path in sources(package)
+    }
+    while ready := {name for name, needed in waiting.items() if not needed & set(waiting)}:
+        waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+    assert not waiting
 
 
-@pytest.mark.parametrize("name", [name for layer in LAYERS for name in layer])
-def test_modules_import_from_the_left_only(name):
-    """No module imports one that lies further right on the way to the report."""
-    imported = set().union(*map(own, files(name)))
-    assert {other for other in imported if level(other) > level(name)} == set()
-
-
-def test_every_module_has_its_layer():
-    """A new module is placed in the architecture before it is used."""
-    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
-    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - APART
-    assert modules | packages == {name for layer in LAYERS for name in layer}
-
-
-def test_report_side_knows_nothing_of_running():
-    """A report is built without what starts children, pins them or reads FlagGems."""
-    for name in ("records", "outcome", "rows", "report", "publish"):
-        assert not own(PACKAGE / f"{name}.py") & {"runner", "process", "workspace", "plugin"}
+def test_rooms_and_arrows(capsys):
+    """Every arrow between packages has one direction; the count is printed."""
+    arrows = Counter(
+        (package, other)
+        for package in HOUSE
+        for path in sources(package)
+        for other in packages(path) - {package}
+    )
+    assert not [pair for pair in arrows if pair[::-1] in arrows]
+    files = sum(len(sources(package)) for package in HOUSE)
+    with capsys.disabled():
+        print(
+            f"\n{len(HOUSE)} packages and ground modules, {len(arrows)} arrows between them; "
+            f"{files} files, {sum(arrows.values())} imports across"
+        )
 
 
 def test_child_imports_the_standard_library_yaml_and_pytest_alone():
     """What runs in the child needs nothing that the child's Python may lack."""
     allowed = set(sys.stdlib_module_names) | {"yaml", "pytest", "fusion"}
     for name in CHILD:
-        path = PACKAGE / f"{name}.py"
-        assert {found.split(".")[0] for found in imports(path)} <= allowed, name
-        assert own(path) <= set(CHILD), name
+        used = imports(PACKAGE / f"{name}.py")
+        assert {module.split(".")[0] for module in used} <= allowed, name
+        own = {module.removeprefix("fusion.").replace(".", "/") for module in used}
+        assert {module for module in own if f"fusion.{module}".replace("/", ".") in MODULES} <= set(
+            CHILD
+        ), name
 
 
 def test_only_the_tasks_import_invoke():

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, mannwhitneyu, rankdata
 
-from fusion.comparison import differences, ranktest, verdict
+from fusion.comparison import differences, verdict
 from fusion.comparison.verdict import CompareError
 from fusion.results import Results
+from fusion.stats import rank_test
 
 TABLE = "fused_compute_tflops.csv"
 OPPOSITE = {"slower": "faster", "faster": "slower", "only in A": "only in B"}
@@ -241,7 +242,7 @@ def test_one_changed_row_among_many_needs_more_repeats():
     """Five repeats cannot tell one changed row among 100, as many as are advised can."""
     few = many_rows(100, 5)
     assert {row.verdict for row in few.rows} == {"same", "can't tell"}
-    assert few.repeats == ranktest.enough_repeats(100) == 8
+    assert few.repeats == rank_test.enough_repeats(100) == 8
     (lonely,) = (row for row in few.rows if row.ratio > 1.4 or row.ratio < 0.7)
     assert lonely.note == "5 and 5 samples: too few for one changed row among 100"
     enough = many_rows(100, few.repeats)
@@ -267,7 +268,7 @@ def many_rows(rows, count):
 @pytest.mark.parametrize(("rows", "repeats"), [(1, 4), (2, 5), (1000, 9), (10_000, 11)])
 def test_advised_repeats_are_the_fewest_that_reach_the_corrected_level(rows, repeats):
     """The advice is the smallest n with 2/C(2n,n) <= alpha / rows."""
-    assert ranktest.enough_repeats(rows) == repeats
+    assert rank_test.enough_repeats(rows) == repeats
     assert 2 / math.comb(2 * repeats, repeats) <= 0.05 / rows
     assert 2 / math.comb(2 * repeats - 2, repeats - 1) > 0.05 / rows
 
@@ -290,7 +291,7 @@ def test_correction_is_that_of_benjamini_and_hochberg():
 def test_few_samples_need_no_import_of_scipy():
     """Its import would take longer than the comparison of 10,000 rows."""
     code = (
-        "import sys; from fusion.comparison.ranktest import tested;"
+        "import sys; from fusion.stats.rank_test import tested;"
         "tested([(0, [1, 2, 3, 4], [5, 6, 7, 8]), (1, [1, 1, 2, 3], [1, 5, 6, 7])]);"
         "sys.exit('scipy' in sys.modules)"
     )
@@ -316,9 +317,9 @@ small = st.lists(st.integers(1, 6).map(float), min_size=1, max_size=5)
 @given(small, small)
 def test_p_is_the_exact_one_with_and_without_ties(a, b):
     """For few samples p equals the count over all permutations, and never undercuts its minimum."""
-    p, _ = ranktest.rank_test([a], [b])
+    p, _ = rank_test.rank_test([a], [b])
     assert p[0] == pytest.approx(brute_force(a, b))
-    assert p[0] >= ranktest.reachable(len(a), len(b))
+    assert p[0] >= rank_test.reachable(len(a), len(b))
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 4), (7, 9), (2, 30), (50, 50)])
@@ -327,7 +328,7 @@ def test_p_without_ties_is_scipys_exact_one(n, m):
     chance = np.random.default_rng(n)
     a, b = chance.normal(0, 1, (40, n)), chance.normal(0.5, 1, (40, m))
     known = mannwhitneyu(a, b, axis=1, method="exact").pvalue
-    p, lean = ranktest.rank_test(a, b)
+    p, lean = rank_test.rank_test(a, b)
     assert p == pytest.approx(known)
     assert (np.sign(lean) == np.sign(n * m / 2 - mannwhitneyu(a, b, axis=1).statistic)).all()
 
@@ -335,7 +336,7 @@ def test_p_without_ties_is_scipys_exact_one(n, m):
 @given(st.lists(st.lists(st.integers(0, 5), min_size=7, max_size=7), min_size=1, max_size=5))
 def test_equal_samples_share_the_mean_of_their_ranks(rows):
     """Ranks are SciPy's, doubled so that they are whole."""
-    doubled, untied = ranktest._doubled_ranks(np.array(rows, dtype=float))
+    doubled, untied = rank_test._doubled_ranks(np.array(rows, dtype=float))
     assert (doubled == 2 * rankdata(rows, axis=1)).all()
     assert untied.tolist() == [2, 4, 6, 8, 10, 12, 14]
 
@@ -343,7 +344,7 @@ def test_equal_samples_share_the_mean_of_their_ranks(rows):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_adjusted_p_is_scipys(p):
     """The correction of any list of p, in any order and with ties, is SciPy's."""
-    assert ranktest._adjusted(np.array(p)) == pytest.approx(false_discovery_control(p))
+    assert rank_test._adjusted(np.array(p)) == pytest.approx(false_discovery_control(p))
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 4), st.integers(0, 99))
@@ -352,19 +353,19 @@ def test_p_never_undercuts_what_the_counts_can_reach(n, m, values, seed):
     """With many ties and any counts, p is a number between the reachable minimum and 1."""
     chance = np.random.default_rng(seed)
     a, b = chance.integers(1, 1 + values, (2, n)), chance.integers(values, 2 * values, (2, m))
-    p, _ = ranktest.rank_test(a, b)
-    assert (p >= ranktest.reachable(n, m)).all() and (p <= 1).all()
+    p, _ = rank_test.rank_test(a, b)
+    assert (p >= rank_test.reachable(n, m)).all() and (p <= 1).all()
 
 
 def test_normal_approximation_of_many_ties_is_not_believed_below_the_minimum():
     """Three against 101 equal ones approximate to 1e-23, which no dealing of 104 can reach."""
-    p, _ = ranktest.rank_test([[2.0] * 3], [[1.0] * 101])
+    p, _ = rank_test.rank_test([[2.0] * 3], [[1.0] * 101])
     assert p[0] == pytest.approx(2 / math.comb(104, 3))
 
 
 def test_many_equal_samples_are_no_evidence():
     """Sixty against sixty of one value have p = 1."""
-    assert ranktest.rank_test([[1.0] * 60], [[1.0] * 60])[0][0] == 1
+    assert rank_test.rank_test([[1.0] * 60], [[1.0] * 60])[0][0] == 1
 
 
 def test_no_more_repeats_are_advised_where_every_row_was_told():

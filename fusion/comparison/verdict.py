@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusion.comparison.differences import Difference, differences, unknown
-from fusion.comparison.ranktest import ALPHA, RankTest, enough_repeats, reachable, tested
 from fusion.errors import Refusal
 from fusion.records import is_latency
 from fusion.results import Cells, Key, Results
 from fusion.rows import SUSPECT, UNSTABLE, marked
+from fusion.stats.rank_test import ALPHA, RankTest, enough_repeats, reachable, tested
 
 SLOWER, FASTER, CANNOT_TELL, SAME = "slower", "faster", "can't tell", "same"
 ONLY_A, ONLY_B = "only in A", "only in B"

@@ -1,67 +1,17 @@
-"""Say how far latencies can be trusted: their spread, the clock, and who else used the CPUs."""
+"""Which share of its CPUs' time an operator lost while it was measured, and when that is much."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from fusion import state
 from fusion.outcome import Outcome
+from fusion.stats.spread import DECIMALS
 
-# The spread over repeats from which on a row is unstable, in percent; pyperf warns from there on.
-WIDEST_PCT = 10.0
-# Steps of the clock that a latency must last: one step is then at most 1 % of it.
-FEWEST_STEPS = 100
 # The share of its CPUs' time, gone to others or lost to a quota, from which on a row is unstable.
 LARGEST_FOREIGN_SHARE = 0.1
-# Decimals beyond which a difference from a limit is rounding.
-_DECIMALS = 9
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the median."""
-    return float(statistics.median(values))
-
-
-def absolute_deviation(values: Sequence[float]) -> float | None:
-    """Return the median absolute deviation from the median; None for a single value."""
-    if len(values) < 2:
-        return None
-    middle = median(values)
-    return median([abs(value - middle) for value in values])
-
-
-def percent(values: Sequence[float]) -> float | None:
-    """Return the spread in percent; None for a single value.
-
-    The larger of the standard deviation over the mean, which sees a single outlier, and of the
-    median absolute deviation over the median, which is what the row shows.
-    """
-    deviation = absolute_deviation(values)
-    if deviation is None:
-        return None
-    relative = statistics.stdev(values) / statistics.fmean(values)
-    return 100 * max(relative, deviation / median(values))
-
-
-def too_wide(values: Sequence[float]) -> str | None:
-    """Say that the spread over repeats is 10 % or more; None when it is not."""
-    found = percent(values)
-    if found is None or round(found, _DECIMALS) < WIDEST_PCT:
-        return None
-    return f"spread of {found:.3g} % over {len(values)} repeats"
-
-
-def too_short(latency_ms: float, step_seconds: float | None) -> str | None:
-    """Say that a latency is under what the clock resolves to 1 %; None when it is not."""
-    if step_seconds is None or latency_ms >= FEWEST_STEPS * step_seconds * 1e3:
-        return None
-    return (
-        f"{latency_ms * 1e6:.3g} ns is under what the clock can resolve to 1 % "
-        f"(its step is {step_seconds * 1e9:.3g} ns)"
-    )
 
 
 def disturbed(outcomes: Iterable[Outcome]) -> str | None:
@@ -89,7 +39,7 @@ def throttled_share(ended: Outcome) -> float | None:
 def _too_large(shares: Iterable[float | None]) -> str | None:
     """Write the largest known share in percent; None where it is within the limit."""
     largest = max((share for share in shares if share is not None), default=0.0)
-    if round(largest, _DECIMALS) < LARGEST_FOREIGN_SHARE:
+    if round(largest, DECIMALS) < LARGEST_FOREIGN_SHARE:
         return None
     return f"{100 * largest:.3g} %"
 
