@@ -8,7 +8,8 @@ import statistics
 import time
 from pathlib import Path
 
-from fusion import cases, formulas
+from fusion.formulas import recorded
+from fusion.formulas.catalogue import Catalogue, FormulaError
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 100.0
@@ -20,14 +21,14 @@ def main() -> None:
     parser.add_argument("--cases", default=ROOT / "tests" / "resources" / "cases.jsonl", type=Path)
     parser.add_argument("--repeats", type=int, default=21)
     given = parser.parse_args()
-    catalogue = formulas.load(ROOT / "formulas" / "fusion_metrics_formulas.yaml")
+    catalogue = Catalogue.load(ROOT / "formulas" / "fusion_metrics_formulas.yaml")
     ours, theirs = [], []
-    for call in cases.load(given.cases):
+    for call in recorded.load(given.cases):
         formula = catalogue.find(call.op)
         shapes = [getattr(item, "shape", item) for item in call.args]
         try:
             formula and formula.value(call.args, call.kwargs)
-        except formulas.FormulaError:
+        except FormulaError:
             continue
         if formula is not None:
             ours.append(

@@ -14,7 +14,7 @@ from fusion import command, files, journal, numa, settings
 from fusion import targets as targets_file
 from fusion.command import Command
 from fusion.errors import Refusal
-from fusion.formulas import Catalogue, Formula
+from fusion.formulas.catalogue import Catalogue, Formula
 from fusion.journal import Journal
 from fusion.settings import Settings
 from fusion.suite import Benchmark, Suite

@@ -24,7 +24,6 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from fusion import formulas, tensors
 from fusion.contract import (
     CASE_FILE,
     CASE_FORMAT,
@@ -33,6 +32,8 @@ from fusion.contract import (
     METRICS,
     UNWRITABLE,
 )
+from fusion.formulas import tensors
+from fusion.formulas.catalogue import Catalogue, Formula
 
 # The suite's own names of what a case file keeps, and the names with units it keeps them under.
 _MEASURES = {"latency": "latency_ms", "latency_base": "baseline_latency_ms", "speedup": "speedup"}
@@ -46,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not path or not key:
         raise pytest.UsageError(f"set both {CONFIG_VARIABLE} and {KEY_VARIABLE}, or neither")
     cases = CaseFile(Path(config.invocation_params.dir) / CASE_FILE)
-    catalogue = formulas.load(Path(path))
+    catalogue = Catalogue.load(Path(path))
     attachment = Attachment(Observer(catalogue, catalogue.resolve(key), cases), cases)
     config.pluginmanager.register(attachment, "fusion_metrics_attachment")
 
@@ -124,9 +125,7 @@ class Attachment:
 class Observer:
     """Follow one benchmark object through its cases and write them down."""
 
-    def __init__(
-        self, catalogue: formulas.Catalogue, formula: formulas.Formula, cases: CaseFile
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, formula: Formula, cases: CaseFile) -> None:
         self._catalogue = catalogue
         self._default = formula
         self._cases = cases

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from fusion import (
     __version__,
     files,
-    formulas,
     history,
     journal,
     locks,
@@ -32,7 +31,7 @@ from fusion import (
 )
 from fusion import publish as publishing
 from fusion.errors import Refusal
-from fusion.formulas import Catalogue
+from fusion.formulas.catalogue import Catalogue
 from fusion.journal import Journal
 from fusion.plan import Plan, Request
 from fusion.report import Report
@@ -118,7 +117,7 @@ def survey(options: Options, around: Surroundings) -> tuple[Workspace, Catalogue
     """Find the places, the formulas and the benchmarks that the options lead to."""
     places = workspace.locate(around.environ, options.flaggems, options.python, options.targets)
     found = suite.scan(places.suite, places.embedded, __version__)
-    return places, formulas.load(places.formulas), found
+    return places, Catalogue.load(places.formulas), found
 
 
 def execute(
@@ -274,10 +273,10 @@ def export_formulas(file: str, around: Surroundings) -> Path:
     """Write the formulas as Markdown to a file that must be given."""
     if not file:
         raise Refusal("export-formulas: expected a file to write, as formulas.md, found none")
-    from fusion import markdown
+    from fusion.formulas import markdown
 
     path = (around.folder / file).absolute()
-    text = markdown.render(formulas.load(workspace.formula_file(around.environ)))
+    text = markdown.render(Catalogue.load(workspace.formula_file(around.environ)))
     try:
         files.write(path, text)
     except OSError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tabulate import tabulate
 
 from fusion import cpulist, outcome
-from fusion.formulas import Catalogue
+from fusion.formulas.catalogue import Catalogue
 from fusion.history import Entry
 from fusion.journal import Journal
 from fusion.plan import Job, Plan, benchmark_of, default_dtype

@@ -38,11 +38,12 @@ CHILD = (
     "text",
     "yamlfile",
     "contract",
-    "tensors",
-    "written",
-    "vocabulary",
-    "expression",
-    "formulas",
+    "formulas/__init__",
+    "formulas/tensors",
+    "formulas/notation",
+    "formulas/vocabulary",
+    "formulas/expression",
+    "formulas/catalogue",
     "plugin",
 )
 

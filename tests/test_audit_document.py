@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from fusion import formulas
 from fusion.audit import document
-from fusion.markdown import written
+from fusion.formulas.catalogue import Catalogue
+from fusion.formulas.markdown import written
 
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
 def catalogue():
-    return formulas.load(ROOT / "formulas" / "fusion_metrics_formulas.yaml")
+    return Catalogue.load(ROOT / "formulas" / "fusion_metrics_formulas.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fusion import formulas
 from fusion.audit import drift
 from fusion.audit.drift import Change, DriftError
+from fusion.formulas.catalogue import Catalogue
 
 FORMULAS = """
 version: 1
@@ -31,7 +31,7 @@ FIRST = "def first(x, *, scale=1.0) -> int:\n    pass\n"
 def catalogue(tmp_path):
     path = tmp_path / "formulas.yaml"
     path.write_text(FORMULAS)
-    return formulas.load(path)
+    return Catalogue.load(path)
 
 
 @pytest.fixture

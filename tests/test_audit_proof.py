@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from fusion import formulas
 from fusion.audit.plan import Plan, Target
 from fusion.audit.proof import (
     AuditRefused,
@@ -25,6 +24,7 @@ from fusion.audit.proof import (
     prove,
 )
 from fusion.audit.verdict import Finding, Kind, summarise
+from fusion.formulas.catalogue import Catalogue
 
 RESOURCES = Path(__file__).parent / "resources" / "audit"
 CHECKOUT = RESOURCES / "checkout"
@@ -157,7 +157,7 @@ def test_an_operator_without_a_benchmark_is_told(findings: list[Finding]) -> Non
     """No operator is left out in silence: each has at least one finding."""
     (missing,) = of(findings, "without_benchmark")
     assert missing.kind is Kind.COULD_NOT_RUN
-    assert {each.operator for each in summarise(findings)} == set(formulas.load(FORMULAS).formulas)
+    assert {each.operator for each in summarise(findings)} == set(Catalogue.load(FORMULAS).formulas)
 
 
 @needs_kernels
@@ -169,7 +169,7 @@ def test_one_operator_is_audited_alone() -> None:
 
 def test_benchmarks_are_found_by_marker() -> None:
     """A target holds the marker and the absolute files of the operator's benchmark."""
-    catalogue = formulas.load(FORMULAS)
+    catalogue = Catalogue.load(FORMULAS)
     targets, missing = find_targets(CHECKOUT, catalogue.formulas.values())
     file = str((CHECKOUT / "benchmark" / "test_kernels.py").resolve())
     assert targets[0] == Target("add", "add", (file,))

@@ -12,10 +12,9 @@ import sys
 
 import pytest
 
-from fusion import formulas
 from fusion.audit import record, replay
 from fusion.audit.proof import AuditRefused
-from fusion.formulas import UnknownOperator
+from fusion.formulas.catalogue import Catalogue, UnknownOperator
 
 from .test_audit_proof import CHECKOUT, PYTHON, needs_kernels
 
@@ -202,7 +201,7 @@ def test_values_are_told_as_the_format_wants(recorded):
 @needs_kernels
 def test_what_was_recorded_can_be_replayed(recorded, checkout):
     """Formulas are evaluated on a recording as on the benchmark's own arguments."""
-    replayed = replay.replay(formulas.load(checkout / "formulas.yaml"), recorded[0])
+    replayed = replay.replay(Catalogue.load(checkout / "formulas.yaml"), recorded[0])
     plain = [(one.value, one.failure) for one in replayed if one.op == "plain"]
     assert plain == [(64, ""), (32768, ""), (128, ""), (65536, "")]
     assert all(not one.failure for one in replayed)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fusion import formulas
 from fusion.audit import replay
-from fusion.cases import CasesError
-from fusion.formulas import UnknownOperator
+from fusion.formulas.catalogue import Catalogue, UnknownOperator
+from fusion.formulas.recorded import CasesError
 
 from .conftest import RESOURCES
 
@@ -19,7 +18,7 @@ OWN = Path(__file__).parent.parent / "formulas" / "fusion_metrics_formulas.yaml"
 
 @pytest.fixture(scope="module")
 def catalogue():
-    return formulas.load(OWN)
+    return Catalogue.load(OWN)
 
 
 def write(tmp_path, *calls):

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from fusion import cases
-from fusion.cases import Call, CasesError, RecordedTensor
+from fusion.formulas import recorded
+from fusion.formulas.recorded import Call, CasesError, RecordedTensor
 
 from .conftest import RESOURCES
 
@@ -17,7 +17,7 @@ def load(tmp_path, *lines):
     path.write_text(
         "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
     )
-    return list(cases.load(path))
+    return list(recorded.load(path))
 
 
 def test_call_is_decoded(tmp_path):
@@ -68,17 +68,17 @@ def test_line_that_is_no_call_is_refused_with_its_number(tmp_path, line, told):
 def test_file_that_cannot_be_read_is_refused(tmp_path):
     """An absent file and one that is not UTF-8 are errors with their name."""
     with pytest.raises(CasesError, match="nowhere"):
-        list(cases.load(tmp_path / "nowhere.jsonl"))
+        list(recorded.load(tmp_path / "nowhere.jsonl"))
     (tmp_path / "bytes.jsonl").write_bytes(b'{"op": "\xff"}\n')
     with pytest.raises(CasesError, match=r"bytes\.jsonl"):
-        list(cases.load(tmp_path / "bytes.jsonl"))
+        list(recorded.load(tmp_path / "bytes.jsonl"))
 
 
 def test_calls_come_one_by_one(tmp_path):
     """The first calls are there before a later line is read."""
     path = tmp_path / "calls.jsonl"
     path.write_text('{"op": "x", "args": []}\n{\n')
-    reading = cases.load(path)
+    reading = recorded.load(path)
     assert next(reading).op == "x"
     with pytest.raises(CasesError):
         next(reading)
@@ -86,6 +86,6 @@ def test_calls_come_one_by_one(tmp_path):
 
 def test_recordings_of_the_repository_are_read():
     """The recorded calls in the resources are all calls of named operators."""
-    calls = list(cases.load(RESOURCES / "cases.jsonl"))
+    calls = list(recorded.load(RESOURCES / "cases.jsonl"))
     assert calls
     assert all(call.op.isidentifier() and call.args for call in calls)

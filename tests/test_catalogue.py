@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fusion import cases, formulas
-from fusion.cases import RecordedTensor
+from fusion.formulas import recorded
+from fusion.formulas.catalogue import Catalogue, FormulaError
+from fusion.formulas.recorded import RecordedTensor
 
 ROOT = Path(__file__).parent.parent
 RECORDED = Path(__file__).parent / "resources" / "cases.jsonl"
@@ -59,7 +60,7 @@ UNDECIDED = "sparse_mla_fwd_interface"
 
 @pytest.fixture(scope="module")
 def catalogue():
-    return formulas.load(ROOT / "formulas" / "fusion_metrics_formulas.yaml")
+    return Catalogue.load(ROOT / "formulas" / "fusion_metrics_formulas.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -424,7 +425,7 @@ def test_sparse_product_counts_real_non_zeros(count):
 
 def counted_calls(catalogue, path):
     """Yield the name that each call of these operators was recorded under, and its count."""
-    for call in cases.load(path):
+    for call in recorded.load(path):
         formula = catalogue.find(call.op)
         if formula is not None and formula.operator in COMPUTE + MEMORY and call.op != UNDECIDED:
             yield call.op, formula.value(call.args, call.kwargs)
@@ -440,8 +441,8 @@ def test_recorded_calls_of_every_operator_are_counted(catalogue):
 
 def test_recorded_call_without_its_indices_is_refused(catalogue):
     """A count that needs values which were not recorded is refused rather than guessed."""
-    (call,) = [call for call in cases.load(RECORDED) if call.op == UNDECIDED]
-    with pytest.raises(formulas.FormulaError, match="whose values were recorded"):
+    (call,) = [call for call in recorded.load(RECORDED) if call.op == UNDECIDED]
+    with pytest.raises(FormulaError, match="whose values were recorded"):
         catalogue.resolve(call.op).value(call.args, call.kwargs)
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.expression import MAX_DEPTH, MAX_LENGTH, ExpressionError, parse
-from fusion.tensors import EvaluationError
+from fusion.formulas.expression import MAX_DEPTH, MAX_LENGTH, ExpressionError, parse
+from fusion.formulas.tensors import EvaluationError
 
 
 def value(text, **values):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion import formulas
 from fusion.errors import Refusal
-from fusion.formulas import FormulaError, UnknownOperator
+from fusion.formulas.catalogue import Catalogue, FormulaError, UnknownOperator
 
 ENTRY = """version: 1
 formulas:
@@ -22,7 +21,7 @@ formulas:
 def load(tmp_path, text):
     path = tmp_path / "formulas.yaml"
     path.write_text(text)
-    return formulas.load(path)
+    return Catalogue.load(path)
 
 
 @pytest.mark.parametrize(

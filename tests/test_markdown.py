@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion import formulas, markdown
-from fusion.expression import parse
+from fusion.formulas import markdown
+from fusion.formulas.catalogue import Catalogue
+from fusion.formulas.expression import parse
 
 OWN = Path(__file__).parent.parent / "formulas" / "fusion_metrics_formulas.yaml"
 
@@ -66,11 +67,11 @@ def test_written_arithmetic_has_the_same_value(expression):
 
 def test_table_has_four_columns_in_every_line():
     """No formula or reason breaks the table."""
-    lines = markdown.render(formulas.load(OWN)).splitlines()
+    lines = markdown.render(Catalogue.load(OWN)).splitlines()
     assert lines[0] == "| Product function | Category | Formula | Status |"
     for line in lines:
         assert len(re.split(r"(?<!\\)\|", line)) == 6, line
-    assert len(lines) == 2 + len(formulas.load(OWN).formulas)
+    assert len(lines) == 2 + len(Catalogue.load(OWN).formulas)
 
 
 def test_status_tells_why_a_formula_is_disabled(tmp_path):
@@ -80,7 +81,7 @@ def test_status_tells_why_a_formula_is_disabled(tmp_path):
         "version: 1\nformulas:\n  op:\n    category: memory\n    metric: logical_bytes\n"
         "    inputs: {}\n    expression: 1\n    enabled: false\n    exclude_reason: a | b\n"
     )
-    assert r"| disabled: a \| b |" in markdown.render(formulas.load(path))
+    assert r"| disabled: a \| b |" in markdown.render(Catalogue.load(path))
 
 
 class Tensor:

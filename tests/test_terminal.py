@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion import formulas, history, suite, terminal, text
+from fusion import history, suite, terminal, text
+from fusion.formulas.catalogue import Catalogue
 
 
 def line_of(text, name):
@@ -217,7 +218,7 @@ def test_commands_of_a_dry_run_can_be_split_by_a_shell(bench):
 
 def test_list_tells_category_state_dtype_and_benchmark(bench):
     """Each operator has a line, with the reason of a disabled one and 'not found' without one."""
-    catalogue = formulas.load(bench.suite / "benchmark" / "fusion_metrics_formulas.yaml")
+    catalogue = Catalogue.load(bench.suite / "benchmark" / "fusion_metrics_formulas.yaml")
     text = terminal.operators(catalogue, suite.scan(bench.suite, False, ""))
     assert len(text.splitlines()) == 2 + len(catalogue.formulas)
     assert line_of(text, "good").split() == [

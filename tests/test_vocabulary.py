@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.cases import RecordedTensor
-from fusion.tensors import EvaluationError, dtype_size
-from fusion.vocabulary import FUNCTIONS
+from fusion.formulas.recorded import RecordedTensor
+from fusion.formulas.tensors import EvaluationError, dtype_size
+from fusion.formulas.vocabulary import FUNCTIONS
 
 
 def value(name, *args):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fusion.formulas import Catalogue, Formula
-from fusion.markdown import written
+from fusion.formulas.catalogue import Catalogue, Formula
+from fusion.formulas.markdown import written
 
 _HEAD = """# Formulas
 

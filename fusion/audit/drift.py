@@ -14,7 +14,7 @@ from fusion import suite
 from fusion.audit import signature
 from fusion.audit.signature import Signature
 from fusion.errors import Refusal
-from fusion.formulas import Catalogue, Formula
+from fusion.formulas.catalogue import Catalogue, Formula
 from fusion.suite import Benchmark, Suite
 
 _FUSED = "src/flag_gems/fused"

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fusion import formulas, suite
+from fusion import suite
 from fusion.audit import observation
 from fusion.audit.observation import Journal
 from fusion.audit.plan import VARIABLE, Plan, Target
 from fusion.audit.verdict import Finding, could_not_run, judge
 from fusion.errors import Refusal
+from fusion.formulas.catalogue import Catalogue, Formula
 
 _HERE = Path(__file__).resolve().parent
 SHAPES = _HERE / "shapes.yaml"
@@ -51,7 +52,7 @@ def prove(
     :class:`AuditRefused`, and what the formula file's reading raises.
     """
     check_python(python)
-    catalogue = formulas.load(formula_file)
+    catalogue = Catalogue.load(formula_file)
     chosen = [catalogue.resolve(name) for name in operators] or [
         each for each in catalogue.formulas.values() if each.enabled
     ]
@@ -87,9 +88,7 @@ def check_python(python: str) -> None:
         )
 
 
-def find_targets(
-    flaggems: Path, chosen: Iterable[formulas.Formula]
-) -> tuple[list[Target], list[Finding]]:
+def find_targets(flaggems: Path, chosen: Iterable[Formula]) -> tuple[list[Target], list[Finding]]:
     """Find each operator's benchmark; return the targets, and findings for those without one."""
     held = suite.scan(flaggems, embedded=False, version="")
     targets, missing = [], []
@@ -220,7 +219,7 @@ def _why(target: Target, journal: Journal, ended: _Ended) -> str:
     return f"no test of it ran: {ended.last_line}"
 
 
-def _explained(finding: Finding, catalogue: formulas.Catalogue) -> Finding:
+def _explained(finding: Finding, catalogue: Catalogue) -> Finding:
     explanation = catalogue.resolve(finding.operator).explanation
     return replace(finding, explanation=explanation) if explanation and finding.inexact else finding
 

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fusion import formulas
 from fusion.audit import proof
 from fusion.audit.plan import Plan, Target
 from fusion.audit.verdict import Finding
+from fusion.formulas.catalogue import Catalogue
 
 # A tensor of more bytes is recorded by its shape and dtype alone.
 LARGEST = 1 << 28
@@ -39,7 +39,7 @@ def record(
     """
     _check(path)
     proof.check_python(python)
-    catalogue = formulas.load(formula_file)
+    catalogue = Catalogue.load(formula_file)
     chosen = [catalogue.resolve(name) for name in operators] or list(catalogue.formulas.values())
     targets, missing = proof.find_targets(flaggems, chosen)
     with tempfile.TemporaryDirectory(prefix="fusion-record-") as folder:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from fusion import cases
-from fusion.cases import Call
-from fusion.formulas import Catalogue, FormulaError
-from fusion.tensors import EvaluationError, total_bytes
+from fusion.formulas import recorded
+from fusion.formulas.catalogue import Catalogue, FormulaError
+from fusion.formulas.recorded import Call
+from fusion.formulas.tensors import EvaluationError, total_bytes
 from fusion.text import nearest
 
 _UNITS = {"logical_flops": "FLOP", "logical_bytes": "byte"}
@@ -42,7 +42,7 @@ def replay(catalogue: Catalogue, path: Path, operators: Iterable[str] = ()) -> t
     chosen = {catalogue.resolve(name).operator for name in operators}
     counts: dict[str, int] = {}
     replayed = []
-    for call in cases.load(path):
+    for call in recorded.load(path):
         if chosen and _operator(catalogue, call) not in chosen:
             continue
         case = counts.get(call.op, 0)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fusion import cli, files, formulas, session, suite, workspace
+from fusion import cli, files, session, suite, workspace
 from fusion.audit import document, drift, proof, record, replay, report
 from fusion.audit.verdict import Finding
 from fusion.errors import Refusal
-from fusion.formulas import Catalogue
+from fusion.formulas.catalogue import Catalogue
 from fusion.session import Surroundings
 from fusion.workspace import Workspace
 
@@ -53,7 +53,7 @@ def run(given: Mapping[str, Any], around: Surroundings, tell: Tell) -> tuple[str
 
 
 def _catalogue(around: Surroundings) -> Catalogue:
-    return formulas.load(workspace.formula_file(around.environ))
+    return Catalogue.load(workspace.formula_file(around.environ))
 
 
 def _replayed(catalogue: Catalogue, path: Path, in_detail: bool) -> tuple[str, bool]:

@@ -323,9 +323,9 @@ def _told(value: Any) -> Any:
 def _catalogue(plan: Plan) -> Any:
     if plan.formulas is None:
         return None
-    from fusion import formulas
+    from fusion.formulas.catalogue import Catalogue
 
-    return formulas.load(plan.formulas)
+    return Catalogue.load(plan.formulas)
 
 
 def _formula(plan: Plan, operator: str) -> Any:

@@ -1,4 +1,4 @@
-"""Write one call of a benchmark as a JSON line, in the format that fusion.cases reads."""
+"""Write one call of a benchmark as a JSON line, as fusion.formulas.recorded reads it."""
 
 from __future__ import annotations
 

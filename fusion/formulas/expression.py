@@ -15,9 +15,9 @@ from fractions import Fraction
 from typing import Any, Callable, Collection, Mapping
 
 from fusion.errors import Refusal
-from fusion.tensors import EvaluationError, short
+from fusion.formulas.tensors import EvaluationError, short
+from fusion.formulas.vocabulary import FUNCTIONS
 from fusion.text import nearest
-from fusion.vocabulary import FUNCTIONS
 
 MAX_LENGTH, MAX_DEPTH = 10_000, 60
 _Step = Callable[[Mapping[str, Any]], Any]

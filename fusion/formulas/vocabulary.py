@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Callable, Iterable, Iterator
 
-from fusion.tensors import (
+from fusion.formulas.notation import PRODUCT, Written, call, method
+from fusion.formulas.tensors import (
     EvaluationError,
     dtype_size,
     elements,
@@ -18,7 +19,6 @@ from fusion.tensors import (
     shape_of,
     short,
 )
-from fusion.written import PRODUCT, Written, call, method
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from fusion.expression import ARITHMETIC, COMPARISONS, Expression
-from fusion.formulas import Catalogue, Formula
-from fusion.vocabulary import FUNCTIONS
-from fusion.written import ATOM, PRODUCT, SUM, Written
+from fusion.formulas.catalogue import Catalogue, Formula
+from fusion.formulas.expression import ARITHMETIC, COMPARISONS, Expression
+from fusion.formulas.notation import ATOM, PRODUCT, SUM, Written
+from fusion.formulas.vocabulary import FUNCTIONS
 
 _HEADINGS = ("Product function", "Category", "Formula", "Status")
 # Comparisons, logic and conditionals bind looser than a sum.

@@ -8,8 +8,8 @@ from typing import Any, Mapping, NoReturn, Sequence
 
 from fusion import yamlfile
 from fusion.errors import Refusal
-from fusion.expression import Expression, ExpressionError, parse
-from fusion.tensors import EvaluationError
+from fusion.formulas.expression import Expression, ExpressionError, parse
+from fusion.formulas.tensors import EvaluationError
 from fusion.text import nearest
 
 VERSION = 1
@@ -131,6 +131,15 @@ class Catalogue:
     formulas: Mapping[str, Formula]
     _by_name: Mapping[str, Formula] = field(repr=False)
 
+    @classmethod
+    def load(cls, path: Path) -> Catalogue:
+        """Read a formula file and check all of it; raise FormulaError or DocumentError."""
+        read = yamlfile.load(Path(path))
+        reader = _Reader(str(path))
+        entries = reader.entries(read.data)
+        formulas = {name: reader.formula(name, entry) for name, entry in entries.items()}
+        return cls(Path(path), read.sha256, formulas, reader.by_name(formulas))
+
     def find(self, name: str) -> Formula | None:
         """Return the formula of an operator or alias, None where there is none."""
         return self._by_name.get(name)
@@ -144,15 +153,6 @@ class Catalogue:
                 f"{nearest(name, self._by_name)}; 'inv list' shows them"
             )
         return found
-
-
-def load(path: Path) -> Catalogue:
-    """Read a formula file and check all of it; raise FormulaError or DocumentError."""
-    read = yamlfile.load(Path(path))
-    reader = _Reader(str(path))
-    entries = reader.entries(read.data)
-    formulas = {name: reader.formula(name, entry) for name, entry in entries.items()}
-    return Catalogue(Path(path), read.sha256, formulas, reader.by_name(formulas))
 
 
 class _Reader:
